@@ -1,0 +1,1 @@
+//! The log seam of Millpond: records, consumer, transactional producer, admin and group membership.

@@ -1,0 +1,1 @@
+//! An in-process broker: the embedded default of Millpond and its test double.

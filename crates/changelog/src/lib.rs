@@ -1,0 +1,1 @@
+//! Compacted topics of Millpond: names, configs, encoding, restore.

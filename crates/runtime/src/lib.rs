@@ -1,0 +1,1 @@
+//! Tasks, workers, rebalance, commit and restore of Millpond.

@@ -1,0 +1,1 @@
+//! The case list that every Millpond storage engine must pass.

@@ -1,0 +1,1 @@
+//! Millpond's ordered in-memory storage engine.

@@ -1,0 +1,1 @@
+//! Millpond's RocksDB storage engine.

@@ -1,0 +1,1 @@
+//! The topology test driver and the seeded simulator of Millpond.

@@ -1,0 +1,2 @@
+//! The flights demo.
+fn main() {}
