@@ -1,0 +1,49 @@
+//! Engines as factories, and what they are asked to open.
+
+use std::path::Path;
+
+use crate::{Result, Shard};
+
+/// The number of a space in its shard; chosen by the library, stable for the life of the shard's files.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SpaceId(pub u16);
+
+/// One ordered map of bytes to bytes in a shard: the rows of a store, or of all windowed stores of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpaceSpec {
+    /// The number that reads and writes use.
+    pub id: SpaceId,
+    /// The name for messages, metrics and tools.
+    pub name: String,
+    /// Rows expire from the low end: [`Shard::drop_below`] will be called, so files are best kept apart by key.
+    pub expires: bool,
+}
+
+/// What an engine is asked to open.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardSpec<'a> {
+    /// The shard's own directory, which exists. `None`: keep it in memory; a persistent engine refuses that as
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
+    pub dir: Option<&'a Path>,
+    /// All spaces. Those that the files lack are made; those that the files have beyond these stay untouched.
+    pub spaces: &'a [SpaceSpec],
+}
+
+/// A storage engine: opens shards. Shared by all workers of a process.
+///
+/// # Minimal engine
+///
+/// Implement this trait, [`Shard`] with its supertrait [`Read`](crate::Read), and [`ShardReader`](crate::ShardReader);
+/// every store kind then works. Run the suite of `millpond-store-conformance` against it.
+pub trait Engine: Send + Sync {
+    /// The engine's name in settings, metrics and messages, such as `rocks`.
+    fn name(&self) -> &'static str;
+
+    /// Whether shards of this engine need a directory ([`Capabilities::persistent`](crate::Capabilities::persistent)).
+    fn persistent(&self) -> bool;
+
+    /// Opens a shard, or makes it. A lock held elsewhere is [`ErrorKind::Retry`](crate::ErrorKind::Retry), files of
+    /// another engine or of a format from the future are [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), damaged ones
+    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt).
+    fn open(&self, spec: &ShardSpec<'_>) -> Result<Box<dyn Shard>>;
+}
