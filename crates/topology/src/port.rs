@@ -1,0 +1,250 @@
+//! What a task offers to the nodes of its graph: stores, outputs, timers and the record at hand. `runtime` implements it.
+
+use millpond_store_api as store;
+use store::{Chunk, Cursor, Direction, Empty, Range, Read, Space, SpaceMut};
+
+use crate::error::Result;
+use crate::record::Headers;
+
+/// A store, by its place in [`Topology::stores`](crate::Topology::stores).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StoreIndex(pub u32);
+
+/// A source, by its place in [`Topology::sources`](crate::Topology::sources).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SourceIndex(pub u32);
+
+/// A sink, by its place in [`Topology::sinks`](crate::Topology::sinks).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SinkIndex(pub u32);
+
+/// A node, by its place in the graph.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeIndex(pub u32);
+
+/// A timer of a task, as [`Port::schedule`] numbers it; never used twice in a task's life.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TimerId(pub u64);
+
+/// Which clock a punctuation follows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PunctuationType {
+    /// The task's stream time: moves with records only.
+    StreamTime,
+    /// The wall clock: moves by itself.
+    WallClockTime,
+}
+
+/// How often a punctuation runs, and by which clock.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Schedule {
+    /// Milliseconds between two calls; at least 1. Missed calls collapse into one.
+    pub every_ms: i64,
+    /// The clock.
+    pub by: PunctuationType,
+}
+
+/// The writable layer of a store over its shard: what the runtime's overlay is to the graph. `base` is the shard (or
+/// whatever lies beneath), `self` what was written since the last commit.
+pub trait Layer: Send {
+    /// The current value; fills a cache slot and lends from it.
+    fn get<'a>(&'a mut self, base: &dyn Read, key: &[u8]) -> store::Result<Option<&'a [u8]>>;
+
+    /// Sets or deletes a key. `timestamp` is the event time of the update (milliseconds), for the changelog.
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>, timestamp: i64) -> store::Result<()>;
+
+    /// A merged walk over the layer and its base; the range is not empty.
+    fn scan<'a>(&'a self, base: &'a dyn Read, range: Range<'_>, direction: Direction) -> store::Result<Box<dyn Cursor + 'a>>;
+
+    /// Fills cache slots for keys that will be read soon.
+    fn touch(&mut self, base: &dyn Read, keys: &[&[u8]]) -> store::Result<()>;
+
+    /// The keys in range that the layer itself holds uncommitted writes for, in order (values are left empty).
+    fn written(&self, range: Range<'_>, direction: Direction, keys: &mut Chunk);
+
+    /// What the layer alone knows of a key: `None`, nothing; `Some(None)`, that it has no value.
+    fn peek(&self, key: &[u8]) -> Option<Option<&[u8]>>;
+
+    /// The number of the space in the shard that `base` is asked for.
+    fn space(&self) -> store::SpaceId;
+}
+
+/// A store of the task, for one access: the layer exclusively, what lies beneath it shared with the task's other stores.
+pub struct StoreAccess<'a> {
+    /// What was written since the last commit.
+    pub layer: &'a mut dyn Layer,
+    /// The shard.
+    pub base: &'a dyn Read,
+    /// The event time that writes are marked with (milliseconds).
+    pub timestamp: i64,
+}
+
+impl std::fmt::Debug for StoreAccess<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreAccess").field("space", &self.layer.space()).finish_non_exhaustive()
+    }
+}
+
+impl Space for StoreAccess<'_> {
+    fn get(&mut self, key: &[u8]) -> store::Result<Option<&[u8]>> {
+        self.layer.get(self.base, key)
+    }
+
+    fn scan(&self, range: Range<'_>, direction: Direction) -> store::Result<Box<dyn Cursor + '_>> {
+        if range.is_empty() { Ok(Box::new(Empty)) } else { self.layer.scan(self.base, range, direction) }
+    }
+
+    fn touch(&mut self, keys: &[&[u8]]) -> store::Result<()> {
+        self.layer.touch(self.base, keys)
+    }
+}
+
+impl SpaceMut for StoreAccess<'_> {
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> store::Result<()> {
+        self.layer.put(key, value, self.timestamp)
+    }
+}
+
+/// A record as a source gets it: bytes, lent.
+#[derive(Clone, Copy)]
+pub struct Raw<'a> {
+    /// The key's bytes.
+    pub key: Option<&'a [u8]>,
+    /// The value's bytes.
+    pub value: Option<&'a [u8]>,
+    /// Event time in milliseconds since 1970, after the timestamp extractor.
+    pub timestamp: i64,
+    /// The headers, without the library's own.
+    pub headers: &'a Headers,
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for Raw<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Raw")
+            .field("key_len", &self.key.map(<[u8]>::len))
+            .field("value_len", &self.value.map(<[u8]>::len))
+            .field("timestamp", &self.timestamp)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A record that a sink hands over; the port copies it.
+#[derive(Clone, Copy)]
+pub struct Out<'a> {
+    /// The sink.
+    pub sink: SinkIndex,
+    /// The partition; `None`: by the default partitioner (murmur2 of the key's bytes).
+    pub partition: Option<i32>,
+    /// Event time in milliseconds since 1970.
+    pub timestamp: i64,
+    /// The key's bytes.
+    pub key: Option<&'a [u8]>,
+    /// The value's bytes.
+    pub value: Option<&'a [u8]>,
+    /// The headers.
+    pub headers: &'a Headers,
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for Out<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Out")
+            .field("sink", &self.sink)
+            .field("key_len", &self.key.map(<[u8]>::len))
+            .field("value_len", &self.value.map(<[u8]>::len))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where the record that is being processed comes from. A punctuation has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordMetadata<'a> {
+    /// The topic.
+    pub topic: &'a str,
+    /// The partition.
+    pub partition: i32,
+    /// The record's own offset.
+    pub offset: i64,
+}
+
+/// Why a record was dropped on purpose; counted as `dropped-records`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Dropped {
+    /// The key is null where a key is needed.
+    NullKey,
+    /// The value is null and the serde is a plain one.
+    NullValue,
+    /// The timestamp extractor gave a negative time.
+    NegativeTimestamp,
+}
+
+/// An entry of a cached store on its way out of the overlay.
+#[derive(Clone, Copy)]
+pub struct Drained<'a> {
+    /// The key's bytes.
+    pub key: &'a [u8],
+    /// The value as it is now.
+    pub new: Option<&'a [u8]>,
+    /// The value that was forwarded last.
+    pub old: Option<&'a [u8]>,
+    /// The event time of the last write (milliseconds).
+    pub timestamp: i64,
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for Drained<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Drained")
+            .field("key_len", &self.key.len())
+            .field("new_len", &self.new.map(<[u8]>::len))
+            .field("old_len", &self.old.map(<[u8]>::len))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A task, as its graph sees it. One thread at a time.
+///
+/// What goes through the port during one record, punctuation or drained entry becomes part of the task only when that has
+/// returned without error (the runtime keeps former values and outputs until then).
+pub trait Port {
+    /// Access to a store. An index that is not of this task is an error.
+    fn store(&mut self, store: StoreIndex) -> Result<StoreAccess<'_>>;
+
+    /// Access to up to four different stores at once, in the order asked for; the same one twice is an error.
+    fn stores(&mut self, which: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]>;
+
+    /// Whether writes of a store are held back, forwarded and logged later, by
+    /// [`TaskGraph::drained`](crate::TaskGraph::drained). The same answer for the life of a graph instance.
+    fn cached(&self, store: StoreIndex) -> bool;
+
+    /// Takes a record that leaves the task.
+    fn send(&mut self, out: &Out<'_>) -> Result<()>;
+
+    /// How many partitions the topic of a sink has, for partitioners.
+    fn partitions(&self, sink: SinkIndex) -> i32;
+
+    /// Where the record at hand comes from.
+    fn metadata(&self) -> Option<RecordMetadata<'_>>;
+
+    /// The event time of the record at hand, or the time a punctuation was called with (milliseconds).
+    fn timestamp(&self) -> i64;
+
+    /// The largest event time that the task has seen; -1 before the first record.
+    fn stream_time(&self) -> i64;
+
+    /// The wall clock (milliseconds since 1970).
+    fn wall_time(&self) -> i64;
+
+    /// Starts a timer of a node; `slot` tells the node's timers apart.
+    fn schedule(&mut self, node: NodeIndex, slot: u32, schedule: Schedule) -> TimerId;
+
+    /// Ends a timer. One that has ended is ignored.
+    fn cancel(&mut self, timer: TimerId);
+
+    /// Asks for a commit as soon as the record at hand is done.
+    fn request_commit(&mut self);
+
+    /// Counts a record that was dropped on purpose.
+    fn dropped(&mut self, why: Dropped);
+}
