@@ -87,6 +87,11 @@ pub trait Consumer: Send {
     /// `None` if the source is not assigned.
     fn position(&self, source: Source) -> Option<Offset>;
 
+    /// The end of the partition (as far as this consumer may read) that the last fetch spoke of, as Kafka's `currentLag`
+    /// (KIP-695): with [`Consumer::position`] it tells whether there is more to fetch. `None` before the first fetch since
+    /// the source was assigned or moved.
+    fn known_end(&self, source: Source) -> Option<Offset>;
+
     /// Ends a running or the next [`Consumer::poll`] from another thread.
     fn waker(&self) -> Waker;
 }
