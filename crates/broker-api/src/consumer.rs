@@ -69,8 +69,8 @@ impl std::fmt::Debug for Batch<'_> {
 ///
 /// # Contract
 ///
-/// * Aborted records, transaction markers and (under [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted))
-///   records at or past the last stable offset are never lent.
+/// * Transaction markers are never lent; under [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted) neither are
+///   aborted records nor records at or past the last stable offset.
 /// * A partition whose offset is out of range becomes a fault; there is no automatic reset.
 ///
 /// # Threading

@@ -11,12 +11,15 @@
 //! | committed offsets | [`GroupOffsets`] |
 //! | topics | [`Admin`] |
 //! | to be a member of a group | [`membership`] |
+//! | to prove a broker (feature `conformance`) | `conformance` |
 //!
 //! All offsets are *next* offsets: the position after the last record that counts.
 
 mod admin;
 mod broker;
 mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod consumer;
 mod error;
 pub mod membership;

@@ -60,7 +60,10 @@ pub enum Stable {
 
 /// Reads and writes a group's offsets outside of transactions. `Send`, not `Sync`.
 pub trait GroupOffsets: Send {
-    /// Commits offsets at once, fenced by generation, member id and static id.
+    /// Commits offsets at once, fenced by generation, member id and static id: all of them, or none. While the group waits
+    /// for its leader's assignment the answer is [`CommitOutcome::Aborted`] with [`Retriable`](crate::ErrorKind::Retriable)
+    /// (Kafka's REBALANCE_IN_PROGRESS). A generation, id or group that is not known is [`CommitOutcome::Fenced`] with
+    /// [`MembershipLost`](crate::ErrorKind::MembershipLost).
     fn commit(&mut self, member: &Member, offsets: &[GroupOffset<'_>], max_wait: Duration) -> CommitOutcome;
 
     /// Reads offsets, refusing those that an open transaction may still change (`require_stable`).
