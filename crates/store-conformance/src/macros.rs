@@ -1,0 +1,163 @@
+//! The case list, once, and the macros that make tests and tables of it.
+
+/// Hands the list to another macro: `for_each_case!([path::to::macro] arguments)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_case {
+    ([$($then:tt)*] $($arguments:tt)*) => {
+        $($then)*! {
+            [$($arguments)*]
+            any {
+                shard {
+                    a_new_shard_is_empty,
+                    a_batch_is_visible_with_its_metadata,
+                    metadata_is_opaque,
+                    empty_metadata_is_not_none,
+                    an_empty_batch_moves_the_metadata,
+                    a_later_batch_replaces_values,
+                    the_later_write_of_a_key_in_a_batch_wins,
+                    deletes_and_puts_of_a_key_in_one_batch,
+                    deleting_an_absent_key_is_fine,
+                    an_unknown_space_in_a_batch_changes_nothing,
+                    a_refused_batch_does_not_stop_the_next,
+                    reads_of_an_unknown_space_are_invalid,
+                    lent_writes_are_copied,
+                    spaces_are_separate,
+                    keys_that_look_like_space_numbers,
+                    the_greatest_space_number,
+                    the_empty_key,
+                    a_key_of_64_kib,
+                    a_value_of_1_mib,
+                    an_empty_value_is_not_absent,
+                    values_of_every_small_size,
+                    multi_get_calls_once_per_key_that_is_there,
+                    multi_get_of_many_keys,
+                    a_batch_of_ten_thousand_rows,
+                    many_small_batches,
+                    deleting_everything_leaves_an_empty_space,
+                    drop_below_keeps_what_is_not_below,
+                    two_shards_are_separate,
+                    destroy_then_open_is_a_new_shard,
+                    a_shard_moves_between_threads,
+                }
+            }
+            persistent {
+            }
+            volatile {
+            }
+            kind {
+            }
+        }
+    };
+}
+
+/// Stamps one `#[test]` per case for an engine: `conformance!(persistent, harness)` or `conformance!(volatile, harness)`.
+/// See the [crate's documentation](crate).
+#[macro_export]
+macro_rules! conformance {
+    (persistent, $harness:expr $(,)?) => {
+        $crate::for_each_case! { [$crate::__stamp] persistent $harness }
+    };
+    (volatile, $harness:expr $(,)?) => {
+        $crate::for_each_case! { [$crate::__stamp] volatile $harness }
+    };
+}
+
+/// Stamps one `#[test]` per case of the store kinds: `kind_conformance!(subject)`, where the expression makes a
+/// [`Subject`](crate::Subject) that is empty; it is evaluated several times per test. See [`run_kind`](crate::run_kind).
+#[macro_export]
+macro_rules! kind_conformance {
+    ($subject:expr $(,)?) => {
+        $crate::for_each_case! { [$crate::__stamp_kinds] $subject }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __stamp {
+    ([persistent $harness:expr] any { $($any:tt)* } persistent { $($more:tt)* } volatile { $($less:tt)* } kind { $($kind:tt)* }) => {
+        $crate::__stamp_areas! { $harness; { $($any)* $($more)* } { $($kind)* } }
+    };
+    ([volatile $harness:expr] any { $($any:tt)* } persistent { $($less:tt)* } volatile { $($more:tt)* } kind { $($kind:tt)* }) => {
+        $crate::__stamp_areas! { $harness; { $($any)* $($more)* } { $($kind)* } }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __stamp_areas {
+    ($harness:expr;
+     { $($area:ident { $($case:ident,)* })* }
+     { $($kind:ident { $($kind_case:ident,)* })* }) => {
+        fn __harness() -> impl $crate::Harness {
+            $harness
+        }
+        $(mod $area {
+            $(#[test]
+            fn $case() {
+                $crate::$area::$case(&super::__harness());
+            })*
+        })*
+        $(mod $kind {
+            $(#[test]
+            fn $kind_case() {
+                $crate::through_shard(&super::__harness(), $crate::$kind::$kind_case);
+            })*
+        })*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __stamp_kinds {
+    ([$subject:expr] any { $($any:tt)* } persistent { $($more:tt)* } volatile { $($less:tt)* }
+     kind { $($kind:ident { $($case:ident,)* })* }) => {
+        fn __subject() -> ::std::boxed::Box<dyn $crate::Subject> {
+            ::std::boxed::Box::new($subject)
+        }
+        $(mod $kind {
+            $(#[test]
+            fn $case() {
+                $crate::run_kind(&super::__subject, $crate::$kind::$case);
+            })*
+        })*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __list_cases {
+    ([]
+     any { $($any:ident { $($any_case:ident,)* })* }
+     persistent { $($more:ident { $($more_case:ident,)* })* }
+     volatile { $($less:ident { $($less_case:ident,)* })* }
+     kind { $($kind:tt)* }) => {
+        &[
+            $($($crate::__case!(Nothing $any $any_case),)*)*
+            $($($crate::__case!(Persistent $more $more_case),)*)*
+            $($($crate::__case!(Volatile $less $less_case),)*)*
+        ]
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __case {
+    ($needs:ident $area:ident $case:ident) => {
+        $crate::Case {
+            area: stringify!($area),
+            name: stringify!($case),
+            needs: $crate::Needs::$needs,
+            run: $crate::$area::$case,
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __list_kind_cases {
+    ([] any { $($any:tt)* } persistent { $($more:tt)* } volatile { $($less:tt)* }
+     kind { $($kind:ident { $($case:ident,)* })* }) => {
+        &[$($($crate::KindCase { area: stringify!($kind), name: stringify!($case), run: $crate::$kind::$case },)*)*]
+    };
+}
