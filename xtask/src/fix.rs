@@ -1,0 +1,22 @@
+//! `fix`: what can be put right by machine.
+
+use crate::cargo::{cargo, run as run_command};
+use crate::error::Result;
+use crate::setup;
+
+/// Formats, then applies clippy's suggestions.
+pub(crate) fn run() -> Result<()> {
+    setup::ensure_c()?;
+    run_command(&mut cargo(&["fmt", "--all"]))?;
+    run_command(&mut cargo(&[
+        "clippy",
+        "--fix",
+        "--allow-dirty",
+        "--allow-staged",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+    ]))?;
+    // A fix may leave a line too long.
+    run_command(&mut cargo(&["fmt", "--all"]))
+}

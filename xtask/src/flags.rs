@@ -1,0 +1,319 @@
+//! The command line: verbs, their options and their help.
+
+use crate::bench::BenchOptions;
+use crate::ci::{self, CiOptions};
+use crate::doc::DocOptions;
+use crate::error::{Error, Result};
+use crate::test::TestOptions;
+
+/// What the developer asked for.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Command {
+    Help(String),
+    Setup,
+    Demo(Vec<String>),
+    Test(TestOptions),
+    Ci(CiOptions),
+    Layers,
+    Tidy,
+    Bench(BenchOptions),
+    Doc(DocOptions),
+    Fix,
+}
+
+/// One verb: its name, its line in the overview, and its own page of help.
+struct Verb {
+    name: &'static str,
+    summary: &'static str,
+    help: &'static str,
+}
+
+const VERBS: &[Verb] = &[
+    Verb {
+        name: "setup",
+        summary: "install the tools and build RocksDB, once; the others call it when something is missing",
+        help: "\
+cargo xtask setup
+
+Installs cargo-nextest and cargo-deny, libclang and a C++ compiler where they are missing (with root on Debian; elsewhere
+it prints the line to type), and builds RocksDB once into the cache, about a quarter of an hour on two cores.
+Everything goes to $XDG_CACHE_HOME/millpond or ~/.cache/millpond; `.cargo/local.toml` then points cargo to it.
+When all is there it does nothing, quickly.
+",
+    },
+    Verb {
+        name: "demo",
+        summary: "run the flights demo: embedded broker, memory engine, no C",
+        help: "\
+cargo xtask demo [OPTIONS]
+
+Builds examples/flights in release mode and runs its `demo` with the options given. With `--engine rocks` it first sees
+to it that RocksDB is there. The program's own options are listed by `cargo xtask demo -- --help`.
+",
+    },
+    Verb {
+        name: "test",
+        summary: "all tests: doc tests first, then nextest",
+        help: "\
+cargo xtask test [--slow] [-p PACKAGE]... [-- NEXTEST FILTERS]
+
+  --slow         the long lists too (MILLPOND_SLOW=1)
+  -p, --package  only this package; may be given several times
+  -- FILTERS     names or options for nextest; the doc tests are then left out
+",
+    },
+    Verb {
+        name: "ci",
+        summary: "everything that must be green, ending with `cargo xtask test`",
+        help: "\
+cargo xtask ci [--only JOB]... [--list]
+
+  --only JOB  run this job alone; may be given several times
+  --list      print the jobs in order
+",
+    },
+    Verb {
+        name: "layers",
+        summary: "check the arrows between crates and what must not be in their trees",
+        help: "\
+cargo xtask layers
+
+Compares the dependencies of every crate with the table in xtask/src/layers.rs, and the trees that cargo resolves with
+the absences in xtask/src/absences.rs.
+",
+    },
+    Verb {
+        name: "tidy",
+        summary: "check the rules of the house that no other tool knows",
+        help: "\
+cargo xtask tidy
+
+Looks at every file that git tracks or would track. The rules are in xtask/src/tidy/.
+",
+    },
+    Verb {
+        name: "bench",
+        summary: "run the criterion benches",
+        help: "\
+cargo xtask bench [NAME] [-- CRITERION OPTIONS]
+
+  NAME        one bench target of crates/bench; all without it
+  -- OPTIONS  filters and options for criterion
+",
+    },
+    Verb {
+        name: "doc",
+        summary: "build the documentation, warnings are errors",
+        help: "\
+cargo xtask doc [--all] [--open]
+
+  --all   the crates that link C too, with all features
+  --open  show it in a browser
+",
+    },
+    Verb {
+        name: "fix",
+        summary: "format, and apply what clippy can fix; writes into the work tree",
+        help: "\
+cargo xtask fix
+
+Runs `cargo fmt --all`, then `cargo clippy --fix` on every target.
+",
+    },
+];
+
+/// Reads a command line without the program's name.
+pub(crate) fn parse(arguments: &[String]) -> Result<Command> {
+    let Some((verb, rest)) = arguments.split_first() else {
+        return Err(Error::usage(format!("a verb is missing\n\n{}", overview())));
+    };
+    if is_help(verb) {
+        return Ok(Command::Help(overview()));
+    }
+    let Some(known) = VERBS.iter().find(|known| known.name == verb) else {
+        let names = VERBS.iter().map(|verb| verb.name).collect::<Vec<_>>().join(", ");
+        return Err(Error::usage(format!(
+            "unknown verb `{verb}`: use one of {names}; `cargo xtask --help` explains them"
+        )));
+    };
+    if rest.iter().take_while(|argument| *argument != "--").any(|argument| is_help(argument)) {
+        return Ok(Command::Help(known.help.to_owned()));
+    }
+    parse_verb(known.name, rest)
+}
+
+fn parse_verb(verb: &'static str, rest: &[String]) -> Result<Command> {
+    let mut words = Words { verb, rest };
+    match verb {
+        "setup" => words.end(Command::Setup),
+        "demo" => Ok(Command::Demo(rest.strip_prefix(&["--".to_owned()]).unwrap_or(rest).to_vec())),
+        "test" => words.test(),
+        "ci" => words.ci(),
+        "layers" => words.end(Command::Layers),
+        "tidy" => words.end(Command::Tidy),
+        "bench" => words.bench(),
+        "doc" => words.doc(),
+        "fix" => words.end(Command::Fix),
+        other => unreachable!("verb `{other}` is listed but not parsed"),
+    }
+}
+
+/// The words after a verb, taken one by one.
+struct Words<'a> {
+    verb: &'static str,
+    rest: &'a [String],
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Option<&'a str> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(first)
+    }
+
+    fn end(&mut self, command: Command) -> Result<Command> {
+        match self.next() {
+            None => Ok(command),
+            Some(word) => Err(self.unknown(word)),
+        }
+    }
+
+    fn value(&mut self, option: &str) -> Result<&'a str> {
+        let verb = self.verb;
+        let missing = || Error::usage(format!("`{option}` needs a value; see `cargo xtask {verb} --help`"));
+        self.next().ok_or_else(missing)
+    }
+
+    fn unknown(&self, word: &str) -> Error {
+        let verb = self.verb;
+        Error::usage(format!("`{verb}` does not know `{word}`: `cargo xtask {verb} --help` lists what it takes"))
+    }
+
+    fn test(&mut self) -> Result<Command> {
+        let mut options = TestOptions::default();
+        while let Some(word) = self.next() {
+            match word {
+                "--slow" => options.slow = true,
+                "-p" | "--package" => options.packages.push(self.value(word)?.to_owned()),
+                "--" => options.filters.extend(std::mem::take(&mut self.rest).iter().cloned()),
+                other => return Err(self.unknown(other)),
+            }
+        }
+        Ok(Command::Test(options))
+    }
+
+    fn ci(&mut self) -> Result<Command> {
+        let mut options = CiOptions::default();
+        while let Some(word) = self.next() {
+            match word {
+                "--list" => options.list = true,
+                "--only" => {
+                    let job = self.value(word)?;
+                    if !ci::names().any(|name| name == job) {
+                        let names = ci::names().collect::<Vec<_>>().join(", ");
+                        return Err(Error::usage(format!("unknown job `{job}`: use one of {names}")));
+                    }
+                    options.only.push(job.to_owned());
+                }
+                other => return Err(self.unknown(other)),
+            }
+        }
+        Ok(Command::Ci(options))
+    }
+
+    fn bench(&mut self) -> Result<Command> {
+        let mut options = BenchOptions::default();
+        while let Some(word) = self.next() {
+            match word {
+                "--" => options.arguments.extend(std::mem::take(&mut self.rest).iter().cloned()),
+                name if !name.starts_with('-') && options.name.is_none() => options.name = Some(name.to_owned()),
+                other => return Err(self.unknown(other)),
+            }
+        }
+        Ok(Command::Bench(options))
+    }
+
+    fn doc(&mut self) -> Result<Command> {
+        let mut options = DocOptions::default();
+        while let Some(word) = self.next() {
+            match word {
+                "--all" => options.all = true,
+                "--open" => options.open = true,
+                other => return Err(self.unknown(other)),
+            }
+        }
+        Ok(Command::Doc(options))
+    }
+}
+
+fn is_help(word: &str) -> bool {
+    matches!(word, "--help" | "-h" | "help")
+}
+
+fn overview() -> String {
+    let mut text = "cargo xtask VERB [OPTIONS]\n\n".to_owned();
+    for verb in VERBS {
+        text.push_str(&format!("  {:<7} {}\n", verb.name, verb.summary));
+    }
+    text.push_str("\n`cargo xtask VERB --help` says more.\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn refused(line: &str) -> String {
+        let error = parse(&words(line)).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{line}");
+        error.message().unwrap().to_owned()
+    }
+
+    #[test]
+    fn every_listed_verb_is_parsed_and_has_help() {
+        for verb in VERBS {
+            parse(&words(verb.name)).unwrap();
+            let help = parse(&words(&format!("{} --help", verb.name))).unwrap();
+            assert_eq!(help, Command::Help(verb.help.to_owned()));
+        }
+    }
+
+    #[test]
+    fn an_unknown_verb_is_named_with_the_known_ones() {
+        let message = refused("tset");
+        assert!(message.contains("`tset`") && message.contains("test") && message.contains("--help"), "{message}");
+        assert!(refused("").contains("a verb is missing"));
+    }
+
+    #[test]
+    fn an_unknown_option_is_named_with_the_remedy() {
+        let message = refused("test --fast");
+        assert!(message.contains("`--fast`") && message.contains("cargo xtask test --help"), "{message}");
+        refused("setup now");
+        refused("doc --close");
+        refused("bench one two");
+        refused("ci --only");
+    }
+
+    #[test]
+    fn an_unknown_job_is_named_with_the_known_ones() {
+        let message = refused("ci --only clipy");
+        assert!(message.contains("`clipy`") && message.contains("clippy"), "{message}");
+    }
+
+    #[test]
+    fn the_demo_gets_its_options_as_they_are() {
+        assert_eq!(parse(&words("demo --engine rocks")).unwrap(), Command::Demo(words("--engine rocks")));
+        assert_eq!(parse(&words("demo -- --help")).unwrap(), Command::Demo(words("--help")));
+    }
+
+    #[test]
+    fn test_options_are_read() {
+        let options = TestOptions { slow: true, packages: words("xtask"), filters: words("tidy --no-capture") };
+        assert_eq!(parse(&words("test --slow -p xtask -- tidy --no-capture")).unwrap(), Command::Test(options));
+    }
+}

@@ -1,0 +1,155 @@
+//! Rules for the manifests of our packages.
+
+use std::fs;
+use std::path::Path;
+
+use crate::cargo::Package;
+use crate::error::{Error, Result};
+
+/// What every package takes from the workspace.
+const INHERITED: &[&str] = &["version", "edition", "rust-version", "license", "publish"];
+
+pub(super) fn check(package: &Package, root: &Path) -> Result<Vec<String>> {
+    let path = &package.manifest;
+    let text = fs::read_to_string(path).map_err(|error| Error::io("cannot read", path, &error))?;
+    let path = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
+    Ok(check_text(&package.name, &path, &text))
+}
+
+fn check_text(name: &str, path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    match expected_name(path) {
+        Some(expected) if expected == name => {}
+        Some(expected) => {
+            complaints.push(format!("{path}: the package is called `{name}`, its folder says `{expected}`"))
+        }
+        None => complaints.push(format!("{path}: packages lie flat in crates/ or examples/, and xtask in the root")),
+    }
+    let entries = entries(text);
+    let has = |table: &str, line: &str| entries.iter().any(|entry| entry.table == table && entry.line == line);
+    for field in INHERITED {
+        if !has("package", &format!("{field}.workspace = true")) {
+            complaints.push(format!("{path}: [package] needs `{field}.workspace = true`"));
+        }
+    }
+    if !has("lints", "workspace = true") {
+        complaints.push(format!("{path}: needs `[lints]` with `workspace = true`"));
+    }
+    if !entries.iter().any(|entry| entry.table == "package" && entry.line.starts_with("description = ")) {
+        complaints.push(format!("{path}: [package] needs a `description`"));
+    }
+    let dependencies = entries.iter().filter(|entry| entry.table.ends_with("dependencies"));
+    let versioned = dependencies.filter(|entry| !entry.line.contains("workspace = true"));
+    complaints.extend(versioned.map(|entry| {
+        format!(
+            "{path}: `{}`: versions and paths belong to [workspace.dependencies], here `workspace = true`",
+            entry.line
+        )
+    }));
+    complaints
+}
+
+/// `crates/store-api/Cargo.toml` is `millpond-store-api`; the facade's folder is its name.
+fn expected_name(path: &str) -> Option<String> {
+    match path.split('/').collect::<Vec<_>>().as_slice() {
+        ["crates", "millpond", "Cargo.toml"] => Some("millpond".to_owned()),
+        ["crates", folder, "Cargo.toml"] => Some(format!("millpond-{folder}")),
+        ["examples", folder, "Cargo.toml"] => Some(format!("millpond-example-{folder}")),
+        ["xtask", "Cargo.toml"] => Some("xtask".to_owned()),
+        _ => None,
+    }
+}
+
+/// A line of a table. Our manifests are plain: one entry a line, or one that goes on over lines in brackets.
+struct Entry<'a> {
+    table: &'a str,
+    line: String,
+}
+
+fn entries(text: &str) -> Vec<Entry<'_>> {
+    let mut table = "";
+    let mut entries = Vec::<Entry<'_>>::new();
+    let mut open = 0;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if open > 0 {
+            entries.last_mut().expect("an open bracket began an entry").line.push_str(line);
+        } else if let Some(name) = line.strip_prefix('[') {
+            table = name.trim_matches(['[', ']']);
+            continue;
+        } else {
+            entries.push(Entry { table, line: line.to_owned() });
+        }
+        open += line.matches(['[', '{']).count();
+        open = open.saturating_sub(line.matches([']', '}']).count());
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+[package]
+name = \"millpond-topology\"
+description = \"The graph.\"
+version.workspace = true
+edition.workspace = true
+rust-version.workspace = true
+license.workspace = true
+publish.workspace = true
+
+[features]
+default = [
+    \"a\",
+]
+
+[dependencies]
+# A comment.
+bytes.workspace = true
+serde = { workspace = true, optional = true }
+tracing = { workspace = true, features = [
+    \"std\",
+] }
+
+[lints]
+workspace = true
+";
+
+    fn complaints(text: &str) -> Vec<String> {
+        check_text("millpond-topology", "crates/topology/Cargo.toml", text)
+    }
+
+    #[test]
+    fn a_good_manifest_passes() {
+        assert_eq!(complaints(GOOD), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_not_inherited_is_found() {
+        for field in INHERITED {
+            let text = GOOD.replace(&format!("\n{field}.workspace = true\n"), &format!("\n{field} = \"1\"\n"));
+            assert_eq!(complaints(&text).len(), 1, "{field}");
+        }
+        assert_eq!(complaints(&GOOD.replace("[lints]\nworkspace = true\n", "")).len(), 1);
+        assert_eq!(complaints(&GOOD.replace("description", "summary")).len(), 1);
+    }
+
+    #[test]
+    fn a_dependency_with_its_own_version_is_found() {
+        for line in ["rand = \"0.9\"", "rand = { version = \"0.9\" }", "other = { path = \"../other\" }"] {
+            for table in ["dependencies", "dev-dependencies", "target.'cfg(unix)'.dependencies"] {
+                let found = complaints(&format!("{GOOD}\n[{table}]\n{line}\n"));
+                assert_eq!(found.len(), 1, "{line}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_folder_names_the_package() {
+        assert_eq!(check_text("topology", "crates/topology/Cargo.toml", GOOD).len(), 1);
+        assert_eq!(check_text("millpond-topology", "crates/deep/topology/Cargo.toml", GOOD).len(), 1);
+        assert_eq!(expected_name("crates/millpond/Cargo.toml").unwrap(), "millpond");
+        assert_eq!(expected_name("examples/flights/Cargo.toml").unwrap(), "millpond-example-flights");
+    }
+}
