@@ -6,14 +6,44 @@ use std::path::Path;
 use crate::cargo::Package;
 use crate::error::{Error, Result};
 
+/// The packages that may hold `unsafe`, in a module `ffi`. They cannot inherit lints that forbid it, so they repeat them.
+pub(super) const UNSAFE_PACKAGES: &[&str] = &["millpond-broker-kafka", "millpond-store-rocks"];
+
 /// What every package takes from the workspace.
 const INHERITED: &[&str] = &["version", "edition", "rust-version", "license", "publish"];
 
 pub(super) fn check(package: &Package, root: &Path) -> Result<Vec<String>> {
     let path = &package.manifest;
-    let text = fs::read_to_string(path).map_err(|error| Error::io("cannot read", path, &error))?;
+    let read = |path: &Path| fs::read_to_string(path).map_err(|error| Error::io("cannot read", path, &error));
+    let (text, workspace) = (read(path)?, read(&root.join("Cargo.toml"))?);
     let path = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
-    Ok(check_text(&package.name, &path, &text))
+    let mut complaints = check_text(&package.name, &path, &text);
+    complaints.extend(check_lints(&package.name, &path, &text, &workspace));
+    Ok(complaints)
+}
+
+/// Lints are inherited, or repeated with `unsafe_code` denied where the package may hold some.
+fn check_lints(name: &str, path: &str, text: &str, workspace: &str) -> Option<String> {
+    let entries = entries(text);
+    if entries.iter().any(|entry| entry.table == "lints" && entry.line == "workspace = true") {
+        return None;
+    }
+    if !UNSAFE_PACKAGES.contains(&name) {
+        return Some(format!("{path}: needs `[lints]` with `workspace = true`"));
+    }
+    let expected = lints(workspace, "workspace.lints.").replace("unsafe_code = \"forbid\"", "unsafe_code = \"deny\"");
+    (lints(text, "lints.") != expected).then(|| {
+        format!("{path}: `[lints.…]` must repeat the workspace's, with `unsafe_code = \"deny\"` as the only difference")
+    })
+}
+
+fn lints(text: &str, prefix: &str) -> String {
+    let lints = entries(text)
+        .into_iter()
+        .filter_map(|entry| entry.table.strip_prefix(prefix).map(|table| format!("{table}: {}", entry.line)));
+    let mut lines = lints.collect::<Vec<_>>();
+    lines.sort();
+    lines.join("\n")
 }
 
 fn check_text(name: &str, path: &str, text: &str) -> Vec<String> {
@@ -26,14 +56,11 @@ fn check_text(name: &str, path: &str, text: &str) -> Vec<String> {
         None => complaints.push(format!("{path}: packages lie flat in crates/ or examples/, and xtask in the root")),
     }
     let entries = entries(text);
-    let has = |table: &str, line: &str| entries.iter().any(|entry| entry.table == table && entry.line == line);
+    let has = |line: &str| entries.iter().any(|entry| entry.table == "package" && entry.line == line);
     for field in INHERITED {
-        if !has("package", &format!("{field}.workspace = true")) {
+        if !has(&format!("{field}.workspace = true")) {
             complaints.push(format!("{path}: [package] needs `{field}.workspace = true`"));
         }
-    }
-    if !has("lints", "workspace = true") {
-        complaints.push(format!("{path}: needs `[lints]` with `workspace = true`"));
     }
     if !entries.iter().any(|entry| entry.table == "package" && entry.line.starts_with("description = ")) {
         complaints.push(format!("{path}: [package] needs a `description`"));
@@ -131,8 +158,24 @@ workspace = true
             let text = GOOD.replace(&format!("\n{field}.workspace = true\n"), &format!("\n{field} = \"1\"\n"));
             assert_eq!(complaints(&text).len(), 1, "{field}");
         }
-        assert_eq!(complaints(&GOOD.replace("[lints]\nworkspace = true\n", "")).len(), 1);
         assert_eq!(complaints(&GOOD.replace("description", "summary")).len(), 1);
+    }
+
+    #[test]
+    fn lints_are_inherited_or_repeated_where_unsafe_is_allowed() {
+        let workspace = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n\
+                         [workspace.lints.clippy]\ntodo = \"warn\"\n";
+        let check = |name: &str, text: &str| check_lints(name, "Cargo.toml", text, workspace);
+        assert_eq!(check("millpond-topology", GOOD), None);
+        assert!(check("millpond-topology", "").unwrap().contains("workspace = true"));
+
+        let repeated =
+            "[lints.rust]\nmissing_docs = \"warn\"\nunsafe_code = \"deny\"\n[lints.clippy]\ntodo = \"warn\"\n";
+        assert_eq!(check("millpond-store-rocks", repeated), None);
+        assert!(check("millpond-topology", repeated).is_some());
+        for weaker in [repeated.replace("deny", "warn"), repeated.replace("todo", "dbg_macro"), String::new()] {
+            assert!(check("millpond-store-rocks", &weaker).unwrap().contains("must repeat"), "{weaker}");
+        }
     }
 
     #[test]

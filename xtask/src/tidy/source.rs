@@ -1,5 +1,6 @@
 //! Rules for Rust files.
 
+use super::manifest::UNSAFE_PACKAGES;
 use super::{File, at};
 
 /// A file beyond this wants to be two.
@@ -14,6 +15,9 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("unimplemented", "!("), "finish it, or return an error that says so"),
 ];
 
+/// The lint that a module must lift before it may hold unsafe code.
+const UNSAFE: &str = concat!("expect(", "unsafe_code");
+
 /// Words that mark something unfinished.
 const MARKS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 
@@ -26,10 +30,23 @@ pub(super) fn check(file: &File) -> Vec<String> {
     if lines > MAX_LINES {
         complaints.push(at(file, lines, &format!("{lines} lines without tests, {MAX_LINES} at most: split it")));
     }
+    let may_be_unsafe = may_be_unsafe(&file.path);
     for (number, line) in file.text.lines().enumerate() {
+        if line.contains(UNSAFE) && !may_be_unsafe {
+            complaints.push(at(file, number, "unsafe code belongs to the module `ffi` of a crate that may have one"));
+        }
         complaints.extend(check_line(line).into_iter().map(|what| at(file, number, &what)));
     }
     complaints
+}
+
+/// `crates/store-rocks/src/ffi.rs` and the like.
+fn may_be_unsafe(path: &str) -> bool {
+    UNSAFE_PACKAGES.iter().any(|package| {
+        let folder = package.trim_start_matches("millpond-");
+        let inside = path.strip_prefix("crates/").and_then(|path| path.strip_prefix(folder));
+        inside.is_some_and(|path| path.starts_with("/src/ffi.rs") || path.starts_with("/src/ffi/"))
+    })
 }
 
 fn check_line(line: &str) -> Vec<String> {
@@ -106,6 +123,15 @@ mod tests {
         for mark in MARKS {
             assert_eq!(complaints(&format!("// {mark}: later\n")), 1, "{mark}");
             assert_eq!(complaints(&format!("let {mark}_LONGER = 1;\n")), 0, "{mark}");
+        }
+    }
+
+    #[test]
+    fn unsafe_code_has_its_one_place() {
+        let text = format!("//! A file.\n#![{UNSAFE}, reason = \"why\")]\n");
+        assert!(check(&file("crates/store-rocks/src/ffi.rs", &text)).is_empty());
+        for path in ["crates/store-rocks/src/shard.rs", "crates/store-mem/src/ffi.rs", "xtask/src/ffi.rs"] {
+            assert_eq!(check(&file(path, &text)).len(), 1, "{path}");
         }
     }
 
