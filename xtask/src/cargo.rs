@@ -79,6 +79,7 @@ fn spell(command: &Command) -> String {
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest: PathBuf,
+    pub(crate) has_library: bool,
     /// Whether plain `cargo build` takes it.
     pub(crate) is_default: bool,
     pub(crate) dependencies: Vec<Dependency>,
@@ -116,7 +117,9 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
 
 fn read_package(package: &Value, defaults: &[String]) -> Result<Package> {
     let dependencies = list(package.get("dependencies")).iter().map(read_dependency).collect::<Result<_>>()?;
+    let kinds = list(package.get("targets")).iter().flat_map(|target| strings(target.get("kind")));
     Ok(Package {
+        has_library: kinds.into_iter().any(|kind| kind == "lib"),
         name: text(package, "name")?,
         manifest: text(package, "manifest_path")?.into(),
         is_default: defaults.contains(&text(package, "id")?),
@@ -173,7 +176,7 @@ mod tests {
     fn the_workspace_lists_xtask_as_a_default_member() {
         let packages = workspace().unwrap();
         let xtask = packages.iter().find(|package| package.name == "xtask").unwrap();
-        assert!(xtask.is_default);
+        assert!(xtask.is_default && !xtask.has_library);
         assert!(xtask.dependencies.iter().any(|dependency| dependency.name == "serde_json"));
     }
 

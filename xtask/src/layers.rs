@@ -150,6 +150,7 @@ mod tests {
         Package {
             name: name.to_owned(),
             manifest: format!("crates/{name}/Cargo.toml").into(),
+            has_library: true,
             is_default: true,
             dependencies: dependencies.iter().map(dependency).collect(),
         }

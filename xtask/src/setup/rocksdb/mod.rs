@@ -103,7 +103,7 @@ fn build(recipe: &Recipe, home: &Path) -> Result<()> {
 
 /// Where cargo has unpacked the crate; downloads it if need be.
 fn source_directory(work: &Path) -> Result<PathBuf> {
-    let metadata = parse(&output(nested(work).args(["metadata", "--format-version", "1"]))?)?;
+    let metadata = parse(&output(nested(work).args(["metadata", "--quiet", "--format-version", "1"]))?)?;
     for package in list(metadata.get("packages")) {
         if text(package, "name")? == SYS {
             let manifest = PathBuf::from(text(package, "manifest_path")?);
