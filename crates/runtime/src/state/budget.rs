@@ -1,0 +1,101 @@
+//! The memory budget of the process: what the overlays of all tasks hold together, against two limits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// What the overlays of a process hold together, and may hold.
+///
+/// Shared by all workers. The numbers are sums of what the overlays published, each at most [`Share::STEP`] bytes per limit
+/// behind the truth. Read without order between them: they steer, they do not decide what is right.
+#[derive(Debug)]
+pub struct Budget {
+    cache: AtomicUsize,
+    uncommitted: AtomicUsize,
+    cache_max: AtomicUsize,
+    uncommitted_max: AtomicUsize,
+}
+
+impl Budget {
+    /// A budget with these limits, in bytes, for what is clean and pending and for what is logged.
+    pub fn new(cache_max: usize, uncommitted_max: usize) -> Self {
+        Self {
+            cache: AtomicUsize::new(0),
+            uncommitted: AtomicUsize::new(0),
+            cache_max: AtomicUsize::new(cache_max),
+            uncommitted_max: AtomicUsize::new(uncommitted_max),
+        }
+    }
+
+    /// Changes the limits, in bytes; workers follow at their next look.
+    pub fn set_limits(&self, cache_max: usize, uncommitted_max: usize) {
+        self.cache_max.store(cache_max, Relaxed);
+        self.uncommitted_max.store(uncommitted_max, Relaxed);
+    }
+
+    /// Bytes that are clean and pending in all overlays.
+    pub fn cache(&self) -> usize {
+        self.cache.load(Relaxed)
+    }
+
+    /// Bytes that are logged and not applied in all overlays.
+    pub fn uncommitted(&self) -> usize {
+        self.uncommitted.load(Relaxed)
+    }
+
+    /// How many bytes the overlays have to free together: clean entries first, then the oldest pending ones. `None` while
+    /// they are within `statestore.cache.max.bytes`.
+    pub fn over_cache(&self) -> Option<usize> {
+        self.cache().checked_sub(self.cache_max.load(Relaxed)).filter(|over| *over > 0)
+    }
+
+    /// True if more is logged than `statestore.uncommitted.max.bytes` allows: time for an early commit.
+    pub fn over_uncommitted(&self) -> bool {
+        self.uncommitted() > self.uncommitted_max.load(Relaxed)
+    }
+
+    /// How much of what is over the cache limit falls to an overlay that holds `own` bytes: in proportion, rounded up, so
+    /// that a busy store does not pay for what an idle one holds.
+    pub fn to_free(&self, own: usize) -> usize {
+        let Some(over) = self.over_cache() else { return 0 };
+        let part = (over as u128 * own as u128).div_ceil((self.cache() as u128).max(1));
+        usize::try_from(part).unwrap_or(usize::MAX).min(own)
+    }
+}
+
+/// An overlay's part of a [`Budget`], as it was published last; leaves the budget when dropped.
+#[derive(Debug)]
+pub struct Share {
+    budget: Arc<Budget>,
+    cache: usize,
+    uncommitted: usize,
+}
+
+impl Share {
+    /// By how many bytes an overlay may differ from what it published, between two commits.
+    pub const STEP: usize = 4096;
+
+    /// A share of nothing yet.
+    pub fn new(budget: Arc<Budget>) -> Self {
+        Self { budget, cache: 0, uncommitted: 0 }
+    }
+
+    /// True if what is held has moved by more than [`Share::STEP`] since it was published.
+    #[inline]
+    pub fn moved(&self, cache: usize, uncommitted: usize) -> bool {
+        self.cache.abs_diff(cache).max(self.uncommitted.abs_diff(uncommitted)) > Self::STEP
+    }
+
+    /// Publishes what is held, in bytes.
+    pub fn publish(&mut self, cache: usize, uncommitted: usize) {
+        // Wrapping on purpose: the sum of all shares is exact, whatever the order of additions.
+        self.budget.cache.fetch_add(cache.wrapping_sub(self.cache), Relaxed);
+        self.budget.uncommitted.fetch_add(uncommitted.wrapping_sub(self.uncommitted), Relaxed);
+        (self.cache, self.uncommitted) = (cache, uncommitted);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.publish(0, 0);
+    }
+}
