@@ -1,1 +1,32 @@
 //! Compacted topics of Millpond: names, configs, encoding, restore.
+//!
+//! Invariant: replaying a changelog from its start gives the store. Nothing here decides who owns a partition, knows a
+//! clock or starts a thread.
+//!
+//! | you want | look at |
+//! |---|---|
+//! | an internal topic's name and configs | [`changelog_topic`], [`repartition_topic`], [`InternalTopic`] |
+//! | the partition of a key | [`partition_for_key`] |
+//! | a row as a changelog record, and back | [`ValueFormat`] |
+//! | what is committed beside an input offset | [`CommitMetadata`] |
+//! | the header on records between sub-topologies | [`Cut`], [`CutClass`] |
+//! | what a shard keeps beside its rows | [`ShardMetadata`] |
+
+mod change;
+mod commit_metadata;
+mod cut;
+mod encode;
+mod error;
+mod partition;
+mod shard_metadata;
+mod topic;
+mod wire;
+
+pub use change::{Change, Logged};
+pub use commit_metadata::CommitMetadata;
+pub use cut::{CUT_HEADER, Cut, CutBytes, CutClass, CutKind, UnknownCut};
+pub use encode::ValueFormat;
+pub use error::{Error, ErrorKind, Result};
+pub use partition::partition_for_key;
+pub use shard_metadata::{ChangelogPosition, ShardMetadata};
+pub use topic::{InternalTopic, TopicDefaults, TopicDifference, TopicKind, changelog_topic, repartition_topic};
