@@ -40,10 +40,56 @@ macro_rules! for_each_case {
                     destroy_then_open_is_a_new_shard,
                     a_shard_moves_between_threads,
                 }
+                cursor {
+                    rows_come_in_key_order,
+                    every_kind_of_bounds,
+                    reverse_is_the_mirror_of_forward,
+                    narrow_ranges,
+                    inverted_ranges_are_empty,
+                    next_after_the_end,
+                    row_is_what_next_lent,
+                    row_after_seek_and_next,
+                    seek_before_the_first_next,
+                    seek_before_the_range_stays_in_it,
+                    seek_to_an_excluded_bound,
+                    seek_past_the_end,
+                    seek_after_the_end,
+                    seek_does_not_go_back,
+                    seek_behind_an_unlent_head,
+                    seeks_through_a_long_walk,
+                    every_seek_from_every_row,
+                    a_walk_over_thousands_of_rows,
+                    a_walk_over_large_rows,
+                    several_open_cursors,
+                    cursors_of_two_shards,
+                    prefixes_without_a_successor,
+                    only_the_last_version_of_a_key,
+                    a_walk_over_a_run_of_deleted_rows,
+                    a_cursor_may_be_dropped_anywhere,
+                }
+                keys {
+                    every_key_has_its_own_value,
+                    every_key_in_its_place,
+                    every_key_as_a_bound,
+                    every_key_as_a_target,
+                    every_key_as_a_prefix,
+                    deleting_a_key_leaves_its_neighbours,
+                }
+                capability {
+                    the_engine_has_a_name,
+                    capabilities_do_not_change,
+                    a_checkpoint_works_or_is_unsupported,
+                    a_shard_goes_on_after_a_checkpoint,
+                }
             }
             persistent {
             }
             volatile {
+                volatile {
+                    nothing_is_durable,
+                    a_reopened_shard_is_empty,
+                    opens_without_a_directory,
+                }
             }
             kind {
             }

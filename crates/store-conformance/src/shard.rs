@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use millpond_store_api::{Direction, ErrorKind, Flush, List, Range, SpaceId, Write, Writes};
 
 use crate::harness::spec;
-use crate::tools::{BOTH, all, apply, assert_bytes, assert_rows, delete, fill, get, kind, numbered, put, rows_of, scan};
+use crate::tools::{
+    BOTH, all, apply, assert_bytes, assert_rows, delete, fill, get, kind, numbered, put, rows_of, scan,
+};
 use crate::{A, B, Harness, Rig};
 
 /// A new shard has no metadata and no rows, and an empty space is walked to its end at once.
@@ -317,7 +319,11 @@ pub fn values_of_every_small_size(harness: &dyn Harness) {
 pub fn multi_get_calls_once_per_key_that_is_there(harness: &dyn Harness) {
     let rig = Rig::new(harness);
     let mut shard = rig.open();
-    apply(&mut *shard, &[put(A, b"a", b"1"), put(A, b"b", b""), put(A, b"c", b"3"), put(B, b"x", b"other space")], b"m");
+    apply(
+        &mut *shard,
+        &[put(A, b"a", b"1"), put(A, b"b", b""), put(A, b"c", b"3"), put(B, b"x", b"other space")],
+        b"m",
+    );
     let keys: [&[u8]; 8] = [b"c", b"absent", b"a", b"b", b"a", b"x", b"", b"c"];
     let mut found = Vec::new();
     shard.multi_get(A, &keys, &mut |i, value| found.push((i, value.to_vec()))).unwrap();
@@ -402,7 +408,11 @@ pub fn drop_below_keeps_what_is_not_below(harness: &dyn Harness) {
         let from = cut.max(if cut == 10 { 40 } else { 0 });
         let lower = from.to_be_bytes();
         let range = Range::new(std::ops::Bound::Included(&lower[..]), std::ops::Bound::Unbounded);
-        assert_rows(&scan(&*shard, B, range, Direction::Forward), &rows[from as usize..], "the rows that are not below");
+        assert_rows(
+            &scan(&*shard, B, range, Direction::Forward),
+            &rows[from as usize..],
+            "the rows that are not below",
+        );
         assert_rows(&all(&*shard, A), &rows, "the other space");
         assert_eq!(get(&*shard, B, &lower).as_ref(), Some(&rows[from as usize].1), "the row at the key itself");
     }
@@ -450,5 +460,6 @@ pub fn a_shard_moves_between_threads(harness: &dyn Harness) {
         elsewhere.join().expect("the other thread ends well")
     });
     assert_eq!((get(&*shard, A, b"k"), shard.committed()), (Some(b"2".to_vec()), Some(&b"2"[..])));
-    std::thread::scope(|threads| threads.spawn(move || shard.close()).join().expect("the other thread ends well")).unwrap();
+    std::thread::scope(|threads| threads.spawn(move || shard.close()).join().expect("the other thread ends well"))
+        .unwrap();
 }

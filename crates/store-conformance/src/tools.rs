@@ -97,7 +97,9 @@ pub(crate) fn assert_rows(got: &[(Vec<u8>, Vec<u8>)], want: &[(Vec<u8>, Vec<u8>)
         let show = |rows: &[(Vec<u8>, Vec<u8>)]| {
             rows.get(i).map_or_else(
                 || "the end".to_owned(),
-                |(k, v)| format!("key {:02x?} ({} bytes), value {:02x?} ({} bytes)", head(k), k.len(), head(v), v.len()),
+                |(k, v)| {
+                    format!("key {:02x?} ({} bytes), value {:02x?} ({} bytes)", head(k), k.len(), head(v), v.len())
+                },
             )
         };
         panic!(
