@@ -2,11 +2,22 @@
 //!
 //! The protocol is Kafka's classic one. A driver owns a [`Link`] and feeds the replies to the machine.
 
+mod machine;
+pub mod protocol;
+mod state;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use machine::Machine;
+pub use state::{Command, Event, Settings, State, Why};
+
 /// Numbers of the Kafka protocol that members act on.
 pub mod code {
+    /// The broker failed; to a leader's sync: subscriptions and assignments of the group are over a megabyte.
+    pub const UNKNOWN_SERVER_ERROR: i16 = -1;
     /// All is well.
     pub const NONE: i16 = 0;
     /// The coordinator is loading the group.
@@ -19,14 +30,24 @@ pub mod code {
     pub const ILLEGAL_GENERATION: i16 = 22;
     /// The protocol type or names do not fit to the group's.
     pub const INCONSISTENT_GROUP_PROTOCOL: i16 = 23;
+    /// The group's name is not allowed.
+    pub const INVALID_GROUP_ID: i16 = 24;
     /// The member id is not in the group.
     pub const UNKNOWN_MEMBER_ID: i16 = 25;
     /// The session timeout is outside of the broker's limits.
     pub const INVALID_SESSION_TIMEOUT: i16 = 26;
     /// The group is rebalancing: join again.
     pub const REBALANCE_IN_PROGRESS: i16 = 27;
+    /// The user may not read the group.
+    pub const GROUP_AUTHORIZATION_FAILED: i16 = 30;
+    /// The broker speaks other versions of the protocol.
+    pub const UNSUPPORTED_VERSION: i16 = 35;
+    /// The user's name or password is wrong.
+    pub const SASL_AUTHENTICATION_FAILED: i16 = 58;
     /// The first join: join again with the id that came with this answer (KIP-394).
     pub const MEMBER_ID_REQUIRED: i16 = 79;
+    /// The group has all the members that the broker allows.
+    pub const GROUP_MAX_SIZE_REACHED: i16 = 81;
     /// Another process has the same static id (KIP-345).
     pub const FENCED_INSTANCE_ID: i16 = 82;
 }
