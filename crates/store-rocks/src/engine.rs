@@ -1,0 +1,91 @@
+//! The engine: what all shards of a process share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use millpond_store_api::{Engine, Error, ErrorKind, Result, Shard, ShardSpec};
+
+use crate::flusher::Flusher;
+use crate::metrics::{ShardUsage, Usage};
+use crate::options::{Pool, RocksSettings};
+use crate::ports::{Ports, SystemPorts};
+use crate::shard::RocksShard;
+
+/// The RocksDB engine: one block cache, one account of memtables and one flusher for all its shards.
+///
+/// One engine per process is meant: two have two budgets.
+pub struct RocksEngine {
+    shared: Arc<Shared>,
+}
+
+/// What an engine shares with its shards. When the last of them is gone the flusher's thread is told to end.
+pub(crate) struct Shared {
+    pub(crate) settings: RocksSettings,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) ports: Arc<dyn Ports>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.flusher.stop();
+    }
+}
+
+impl RocksEngine {
+    /// An engine on plain threads and the system's clock. Senseless settings are [`ErrorKind::Invalid`].
+    pub fn new(settings: RocksSettings) -> Result<Self> {
+        Self::with_ports(settings, Arc::new(SystemPorts::new()))
+    }
+
+    /// An engine on the host's threads and clock. Fails like [`RocksEngine::new`], and with [`ErrorKind::Retry`] if no thread
+    /// can be had.
+    pub fn with_ports(settings: RocksSettings, ports: Arc<dyn Ports>) -> Result<Self> {
+        settings.check()?;
+        let pool = Arc::new(Pool::new(&settings));
+        let flusher = Arc::new(Flusher::new(Arc::clone(&pool), Arc::clone(&ports), &settings));
+        let running = Arc::clone(&flusher);
+        ports
+            .spawn("millpond-rocks-flusher", Box::new(move || running.run()))
+            .map_err(|e| Error::new(ErrorKind::Retry, "start the flusher's thread").caused_by(e))?;
+        Ok(Self { shared: Arc::new(Shared { settings, pool, flusher, ports }) })
+    }
+
+    /// What the engine and its open shards take now. From any thread; costs a few microseconds per shard.
+    pub fn usage(&self) -> Usage {
+        let Shared { settings, pool, flusher, .. } = &*self.shared;
+        let shards = flusher.shards().into_iter().filter_map(|handle| {
+            let database = handle.gate.enter()?;
+            let (unflushed_bytes, file_bytes) = (database.unflushed_bytes(), database.file_bytes());
+            Some(ShardUsage { dir: database.dir.clone(), unflushed_bytes, file_bytes })
+        });
+        Usage {
+            cache_bytes: pool.cache_bytes(),
+            memtable_bytes: pool.memtable_bytes(),
+            memtable_share_bytes: settings.memtable_bytes(),
+            flushes: flusher.flushes.load(Ordering::Relaxed),
+            waits: flusher.waits.load(Ordering::Relaxed),
+            shards: shards.collect(),
+        }
+    }
+}
+
+impl std::fmt::Debug for RocksEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RocksEngine").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}
+
+impl Engine for RocksEngine {
+    fn name(&self) -> &'static str {
+        "rocks"
+    }
+
+    fn persistent(&self) -> bool {
+        true
+    }
+
+    fn open(&self, spec: &ShardSpec<'_>) -> Result<Box<dyn Shard>> {
+        Ok(Box::new(RocksShard::open(Arc::clone(&self.shared), spec)?))
+    }
+}

@@ -1,0 +1,239 @@
+//! Settings, how one memory budget is split, and RocksDB's options: the only place where RocksDB is tuned.
+//!
+//! Every number that is not RocksDB's default was measured with 64 shards in 300 MiB; `docs/performance.md` has figures.
+
+use std::time::Duration;
+
+use millpond_store_api::{Error, ErrorKind, Result};
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, LogLevel, Options, SliceTransform,
+    WriteBufferManager,
+};
+
+use crate::ffi;
+use crate::layout::{EXPIRING, PLAIN, window_prefix};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Families of a shard's database.
+const FAMILIES: u64 = 2;
+
+/// What a user may tune. All shards of an engine share it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RocksSettings {
+    /// What RocksDB may take of the process's memory, in bytes: block cache, memtables, and a reserve for its buffers, its
+    /// fixed structures and the allocator. At least 8 MiB.
+    pub memory_bytes: u64,
+    /// A shard is flushed when it holds this many unflushed bytes. This, not how often is committed, bounds what is read
+    /// again from the changelog after a kill.
+    pub flush_bytes: u64,
+    /// A shard is flushed at the latest when this has passed since its first unflushed batch. Each shard takes up to a fifth
+    /// off, so that they do not flush all at once. Kafka Streams has no such setting; ours is `state.flush.interval.ms`.
+    pub flush_interval: Duration,
+    /// How many shards are expected to be open at a time; more may be. Memory and file descriptors are handed out by it.
+    pub shards: u32,
+    /// Keep a write-ahead log: for shards that hold a store without a changelog. It is not synced but by a flush: a killed
+    /// process loses nothing, a power cut the tail.
+    pub wal: bool,
+}
+
+impl Default for RocksSettings {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 * MIB,
+            flush_bytes: 64 * MIB,
+            flush_interval: Duration::from_secs(30),
+            shards: 64,
+            wal: false,
+        }
+    }
+}
+
+impl RocksSettings {
+    pub(crate) fn check(&self) -> Result<()> {
+        let invalid = |setting, remedy| {
+            Err(Error::new(ErrorKind::Invalid, "set up the engine").with("setting", setting).with("remedy", remedy))
+        };
+        if self.memory_bytes < 8 * MIB {
+            return invalid("memory_bytes", "give RocksDB at least 8 MiB");
+        }
+        if self.shards == 0 {
+            return invalid("shards", "expect at least one shard");
+        }
+        if self.flush_bytes == 0 || self.flush_interval.is_zero() {
+            return invalid("flush_bytes or flush_interval", "take more than 0: a flush per batch makes tiny files");
+        }
+        Ok(())
+    }
+
+    /// The block cache's capacity; memtables are charged to it.
+    pub(crate) const fn cache_bytes(&self) -> u64 {
+        self.memory_bytes / 100 * 70
+    }
+
+    /// The memtables' share of it.
+    pub(crate) const fn memtable_bytes(&self) -> u64 {
+        self.memory_bytes / 100 * 21
+    }
+
+    /// Small memtables stay in the processor's caches: loading is five times as fast as with 64 MiB.
+    fn write_buffer_bytes(&self) -> u64 {
+        (self.memtable_bytes() / 16).clamp(MIB, 4 * MIB)
+    }
+
+    /// A block of this size is charged per family as soon as a row is written. With RocksDB's default the blocks of many
+    /// shards alone fill the budget; all together may take an eighth of the memtables' share.
+    fn arena_bytes(&self, open: u64) -> u64 {
+        let shards = open.max(u64::from(self.shards));
+        let fair = self.memtable_bytes() / 8 / (FAMILIES * shards);
+        fair.clamp(4 * KIB, self.write_buffer_bytes() / 8) / KIB * KIB
+    }
+
+    /// Half of the process's descriptors, in equal parts. A shard needs some 20.
+    fn open_files(&self, open: u64, limit: u64) -> u64 {
+        let shards = open.max(u64::from(self.shards));
+        (limit / 2 / shards).clamp(32, 4096)
+    }
+}
+
+/// What all shards of an engine have in common inside RocksDB.
+pub(crate) struct Pool {
+    cache: Cache,
+    memtables: WriteBufferManager,
+}
+
+impl Pool {
+    pub(crate) fn new(settings: &RocksSettings) -> Self {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let cache = Cache::new_hyper_clock_cache(size(settings.cache_bytes()), 0);
+        // At its own limit the manager would flush whichever shard happens to write, however small. So its limit lies where
+        // it is never reached, it only keeps account, and the flusher decides.
+        let limit = size(settings.memtable_bytes().saturating_mul(4));
+        let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(limit, false, cache.clone());
+        Self { cache, memtables }
+    }
+
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.cache.get_usage() as u64
+    }
+
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.memtables.get_usage() as u64
+    }
+
+    /// The options of a database and of its families, for the `open`th open shard.
+    pub(crate) fn options(
+        &self,
+        settings: &RocksSettings,
+        open: u64,
+    ) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
+        let mut database = self.database(settings, open)?;
+        family(&mut database, settings, open);
+        database.set_block_based_table_factory(&self.tables());
+        let plain = ColumnFamilyDescriptor::new(PLAIN, database.clone());
+        let mut expiring = database.clone();
+        expiring.set_prefix_extractor(SliceTransform::create(
+            "millpond.window.1",
+            |key| window_prefix(key).unwrap_or(key),
+            Some(|key| window_prefix(key).is_some()),
+        ));
+        Ok((database, vec![plain, ColumnFamilyDescriptor::new(EXPIRING, expiring)]))
+    }
+
+    fn database(&self, settings: &RocksSettings, open: u64) -> Result<Options> {
+        // The crate has no setter for this one. A shard that is dropped counts as crashed and must not write; `close`
+        // flushes by itself, and sees the outcome.
+        let mut o = Options::default()
+            .get_options_from_string("avoid_flush_during_shutdown=true")
+            .map_err(|e| crate::error::rocks("open shard", e))?;
+        o.create_missing_column_families(true);
+        // The metadata and all spaces reach the disk together or not at all.
+        o.set_atomic_flush(true);
+        o.set_write_buffer_manager(&self.memtables);
+        o.set_max_background_jobs(std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4)) as i32);
+        o.set_allow_concurrent_memtable_write(false);
+        let limit = ffi::descriptor_limit().unwrap_or(1024);
+        o.set_max_open_files(settings.open_files(open, limit) as i32);
+        o.set_max_file_opening_threads(1);
+        o.set_table_cache_num_shard_bits(2);
+        o.set_skip_stats_update_on_db_open(true);
+        o.set_compaction_readahead_size(256 << 10);
+        o.set_writable_file_max_buffer_size(256 << 10);
+        o.set_max_manifest_file_size(4 << 20);
+        o.set_manifest_preallocation_size(64 << 10);
+        o.set_max_total_wal_size(settings.flush_bytes);
+        o.set_stats_dump_period_sec(0);
+        o.set_stats_persist_period_sec(0);
+        o.set_keep_log_file_num(1);
+        o.set_max_log_file_size(1 << 20);
+        o.set_log_level(LogLevel::Warn);
+        Ok(o)
+    }
+
+    fn tables(&self) -> BlockBasedOptions {
+        let mut b = BlockBasedOptions::default();
+        b.set_block_cache(&self.cache);
+        b.set_block_size(4 << 10);
+        b.set_bloom_filter(10.0, false);
+        b.set_format_version(6);
+        b.set_optimize_filters_for_memory(true);
+        // In the cache, so that the budget knows of them.
+        b.set_cache_index_and_filter_blocks(true);
+        b.set_cache_index_and_filter_blocks_with_high_priority(true);
+        b
+    }
+}
+
+fn family(o: &mut Options, settings: &RocksSettings, open: u64) {
+    o.set_write_buffer_size(settings.write_buffer_bytes() as usize);
+    o.set_max_write_buffer_number(4);
+    o.set_arena_block_size(settings.arena_bytes(open) as usize);
+    o.set_compression_type(DBCompressionType::Lz4);
+    o.set_max_bytes_for_level_base(64 * MIB);
+    o.set_target_file_size_base(8 * MIB);
+    // No table beyond 32 MiB: a filter that is larger than a part of the cache is never cached, and every get reads it.
+    o.set_max_compaction_bytes(32 * MIB);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_split_as_measured() {
+        let s = RocksSettings { memory_bytes: 300 * MIB, ..RocksSettings::default() };
+        assert_eq!(s.cache_bytes() / MIB, 210);
+        assert_eq!(s.memtable_bytes().div_ceil(MIB), 63);
+        assert!((3 * MIB..=4 * MIB).contains(&s.write_buffer_bytes()));
+        for open in [1, 64, 200, 1000] {
+            let blocks = FAMILIES * open.max(64) * s.arena_bytes(open);
+            assert!(blocks <= s.memtable_bytes() / 8 || s.arena_bytes(open) == 4 * KIB, "{open}");
+        }
+        let tiny = RocksSettings { memory_bytes: 8 * MIB, ..s };
+        assert_eq!((tiny.write_buffer_bytes(), tiny.arena_bytes(64)), (MIB, 4 * KIB));
+    }
+
+    #[test]
+    fn descriptors_are_shared_out() {
+        let s = RocksSettings::default();
+        assert_eq!(s.open_files(1, 1024), 32);
+        assert_eq!(s.open_files(64, 65_536), 512);
+        assert_eq!(s.open_files(1, u64::MAX), 4096);
+    }
+
+    #[test]
+    fn senseless_settings_are_refused_by_name() {
+        let s = RocksSettings::default();
+        for (bad, name) in [
+            (RocksSettings { memory_bytes: MIB, ..s.clone() }, "memory_bytes"),
+            (RocksSettings { shards: 0, ..s.clone() }, "shards"),
+            (RocksSettings { flush_bytes: 0, ..s.clone() }, "flush_bytes"),
+            (RocksSettings { flush_interval: Duration::ZERO, ..s.clone() }, "flush_interval"),
+        ] {
+            let error = bad.check().unwrap_err();
+            assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains(name), "{error}");
+        }
+        s.check().unwrap();
+    }
+}
