@@ -75,14 +75,56 @@ macro_rules! for_each_case {
                     every_key_as_a_prefix,
                     deleting_a_key_leaves_its_neighbours,
                 }
+                reader {
+                    a_reader_reads_what_the_shard_reads,
+                    a_reader_follows_the_writer,
+                    a_reader_does_not_see_a_refused_batch,
+                    a_reader_refuses_unknown_spaces,
+                    committed_is_not_older_than_a_row,
+                    a_walk_keeps_the_declared_isolation,
+                    a_walk_goes_on_over_a_batch,
+                    many_readers,
+                    a_reader_after_close,
+                    a_reader_after_destroy,
+                    a_reader_after_drop,
+                }
                 capability {
                     the_engine_has_a_name,
                     capabilities_do_not_change,
                     a_checkpoint_works_or_is_unsupported,
                     a_shard_goes_on_after_a_checkpoint,
                 }
+                model {
+                    short_keys,
+                    long_keys,
+                    numbers_as_keys,
+                }
             }
             persistent {
+                durable {
+                    close_then_reopen,
+                    close_without_a_batch,
+                    flush_makes_durable,
+                    durable_is_no_promise_too_early,
+                    durable_moves_forward,
+                    a_crash_leaves_a_batch_border,
+                    a_crash_while_a_flush_runs,
+                    waiting_behind_a_started_flush,
+                    repeated_crashes,
+                    a_refused_batch_is_not_kept,
+                    special_rows_survive,
+                    metadata_alone_survives,
+                    a_directory_is_open_once,
+                    a_directory_is_needed,
+                    destroy_removes_the_shard,
+                    reopen_with_more_spaces,
+                    reopen_with_fewer_spaces,
+                    a_renamed_space_keeps_its_rows,
+                    drop_below_then_reopen,
+                    a_reader_of_a_reopened_shard,
+                    shards_crash_alone,
+                    random_crashes,
+                }
             }
             volatile {
                 volatile {
