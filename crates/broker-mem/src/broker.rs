@@ -1,0 +1,158 @@
+//! The broker: a cheap handle of a cluster that lives in this process.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millpond_broker_api::membership::Link;
+use millpond_broker_api::{Admin, Broker, Clock, Consumer, GroupOffsets, Isolation, Producer, Result};
+
+use crate::admin::MemAdmin;
+use crate::clock::ManualClock;
+use crate::consumer::MemConsumer;
+use crate::faults::{Faults, OpKind, Verdict};
+use crate::offsets::MemOffsets;
+use crate::producer::MemProducer;
+use crate::state::{Shared, Time};
+
+/// What can be set of a broker; the defaults are those of a small Kafka cluster.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A clock that a test moves; `None`: the system's.
+    pub clock: Option<ManualClock>,
+    /// A transaction that is open for longer is aborted (`transaction.timeout.ms`).
+    pub transaction_timeout: Duration,
+    /// How long the markers of a transaction take after the answer to its commit or abort.
+    pub marker_lag: Duration,
+    /// How long the first member of an empty group waits for others (`group.initial.rebalance.delay.ms`).
+    pub initial_rebalance_delay: Duration,
+    /// The shortest session timeout that is allowed (`group.min.session.timeout.ms`).
+    pub min_session_timeout: Duration,
+    /// The longest session timeout that is allowed (`group.max.session.timeout.ms`).
+    pub max_session_timeout: Duration,
+    /// After this time a link gives up a request whose answer was lost (`request.timeout.ms`).
+    pub request_timeout: Duration,
+    /// How many records a poll lends at most.
+    pub max_poll_records: usize,
+    /// How many bytes a poll lends at most, if it is more than one record.
+    pub max_poll_bytes: usize,
+    /// How many bytes of unanswered records a producer takes before it says that it is full.
+    pub buffer_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            clock: None,
+            transaction_timeout: Duration::from_secs(10),
+            marker_lag: Duration::ZERO,
+            initial_rebalance_delay: Duration::ZERO,
+            min_session_timeout: Duration::from_secs(6),
+            max_session_timeout: Duration::from_secs(1_800),
+            request_timeout: Duration::from_secs(30),
+            max_poll_records: 500,
+            max_poll_bytes: 1 << 20,
+            buffer_bytes: 1 << 20,
+        }
+    }
+}
+
+/// A cluster of one broker that lives in this process and is gone with its last handle.
+///
+/// Clones are handles of the same cluster, for any thread.
+///
+/// ```
+/// use millpond_broker_api::{Broker, NewTopic};
+/// use millpond_broker_mem::EmbeddedBroker;
+///
+/// let broker = EmbeddedBroker::new();
+/// let topic = NewTopic { name: "flights", partitions: 4, replication: None, configs: &[("retention.ms", "-1")] };
+/// broker.admin()?.create_topics(&[topic])?.remove(0)?;
+/// # Ok::<(), millpond_broker_api::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct EmbeddedBroker {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl EmbeddedBroker {
+    /// A broker on the system's clock.
+    pub fn new() -> Self {
+        Self::with_options(Options::default())
+    }
+
+    /// A broker on a clock that a test moves; its clients never wait.
+    pub fn with_clock(clock: ManualClock) -> Self {
+        Self::with_options(Options { clock: Some(clock), ..Options::default() })
+    }
+
+    /// A broker with options.
+    pub fn with_options(options: Options) -> Self {
+        Self { shared: Arc::new(Shared::new(options)) }
+    }
+
+    /// The broker's clock.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        match &self.shared.time {
+            Time::System(clock) => Arc::new(*clock),
+            Time::Manual(clock) => Arc::new(clock.clone()),
+        }
+    }
+
+    /// Asks this policy before everything that happens; it replaces the former one.
+    pub fn set_faults(&self, faults: impl Faults + 'static) {
+        self.shared.lock().faults.policy = Some(Box::new(faults));
+    }
+
+    /// Plans a fault for the next operation of a kind. Planned faults are used up in order, before the policy is asked.
+    pub fn plan(&self, op: OpKind, verdict: Verdict) {
+        self.shared.lock().faults.push(op, verdict);
+    }
+
+    /// Ends all faults, planned ones and the policy.
+    pub fn clear_faults(&self) {
+        self.shared.lock().faults = crate::faults::Plan::default();
+    }
+}
+
+impl Default for EmbeddedBroker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for EmbeddedBroker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedBroker").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+impl Broker for EmbeddedBroker {
+    fn name(&self) -> String {
+        "embedded".to_owned()
+    }
+
+    fn consumer(&self, isolation: Isolation) -> Result<Box<dyn Consumer>> {
+        Ok(Box::new(MemConsumer::new(self.shared.clone(), isolation)))
+    }
+
+    fn producer(&self, transactional_id: Option<&str>) -> Result<Box<dyn Producer>> {
+        Ok(Box::new(MemProducer::new(self.shared.clone(), transactional_id)))
+    }
+
+    fn offsets(&self) -> Result<Box<dyn GroupOffsets>> {
+        Ok(Box::new(MemOffsets { shared: self.shared.clone() }))
+    }
+
+    fn admin(&self) -> Result<Box<dyn Admin>> {
+        Ok(Box::new(MemAdmin { shared: self.shared.clone() }))
+    }
+
+    fn group_link(&self, group: &str) -> Result<Box<dyn Link>> {
+        let _ = group;
+        Err(millpond_broker_api::Error::new(
+            millpond_broker_api::ErrorKind::Fatal,
+            "connect to the group's coordinator",
+        ))
+    }
+}
