@@ -6,6 +6,8 @@ mod hash;
 mod merge;
 mod slab;
 mod small;
+#[cfg(test)]
+mod tests;
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
