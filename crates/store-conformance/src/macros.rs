@@ -134,6 +134,35 @@ macro_rules! for_each_case {
                 }
             }
             kind {
+                key_value {
+                    put_get_delete,
+                    empty_is_not_absent,
+                    put_if_absent,
+                    bounds,
+                    prefixes,
+                    reverse_is_the_mirror,
+                    a_delete_hides_what_lies_below,
+                    a_key_that_came_and_went,
+                    deletes_ahead_of_the_rows_below,
+                    rows_above_and_below_are_merged,
+                    seeks,
+                    the_end_of_a_walk,
+                    two_walks_at_once,
+                    deleting_between_chunks,
+                    touch_changes_nothing,
+                    sizes,
+                    order_preserving_numbers,
+                    against_a_model,
+                }
+                timestamped {
+                    a_value_keeps_its_time,
+                    extreme_times,
+                    an_empty_value_is_a_value,
+                    the_bytes_are_those_of_kafka_streams,
+                    short_bytes_are_corrupt,
+                    walks_are_in_key_order,
+                    a_walk_may_be_ended,
+                }
             }
         }
     };
