@@ -11,22 +11,31 @@
 //! | what is committed beside an input offset | [`CommitMetadata`] |
 //! | the header on records between sub-topologies | [`Cut`], [`CutClass`] |
 //! | what a shard keeps beside its rows | [`ShardMetadata`] |
+//! | to create and check internal topics | [`ensure_topics`] |
+//! | to bring a shard to its changelogs' ends | [`Restore`], [`Applier`] |
 
 mod change;
 mod commit_metadata;
+mod create;
 mod cut;
 mod encode;
 mod error;
 mod partition;
+mod restore;
 mod shard_metadata;
 mod topic;
 mod wire;
 
 pub use change::{Change, Logged};
 pub use commit_metadata::CommitMetadata;
+pub use create::{EnsuredTopics, MissingTopics, ensure_topics};
 pub use cut::{CUT_HEADER, Cut, CutBytes, CutClass, CutKind, UnknownCut};
 pub use encode::ValueFormat;
 pub use error::{Error, ErrorKind, Result};
 pub use partition::partition_for_key;
+pub use restore::{
+    Applied, Applier, ApplyLimits, Changelog, Decision, LogRange, PolledBatch, RebuildReason, Restore, RestorePhase,
+    RestoreProgress, Waiting, decide,
+};
 pub use shard_metadata::{ChangelogPosition, ShardMetadata};
 pub use topic::{InternalTopic, TopicDefaults, TopicDifference, TopicKind, changelog_topic, repartition_topic};
