@@ -11,6 +11,7 @@ use crate::admin::MemAdmin;
 use crate::clock::ManualClock;
 use crate::consumer::MemConsumer;
 use crate::faults::{Faults, OpKind, Verdict};
+use crate::link::MemLink;
 use crate::offsets::MemOffsets;
 use crate::producer::MemProducer;
 use crate::state::{Shared, Time};
@@ -109,6 +110,14 @@ impl EmbeddedBroker {
         self.shared.lock().faults.push(op, verdict);
     }
 
+    /// Cuts all links of a group: requests in flight get no answer, and every link reports
+    /// [`Disconnected`](millpond_broker_api::membership::Incoming::Disconnected).
+    pub fn disconnect(&self, group: &str) {
+        let now = self.shared.now();
+        self.shared.lock().links.disconnect_group(group, now);
+        self.shared.notify();
+    }
+
     /// Ends all faults, planned ones and the policy.
     pub fn clear_faults(&self) {
         self.shared.lock().faults = crate::faults::Plan::default();
@@ -149,10 +158,6 @@ impl Broker for EmbeddedBroker {
     }
 
     fn group_link(&self, group: &str) -> Result<Box<dyn Link>> {
-        let _ = group;
-        Err(millpond_broker_api::Error::new(
-            millpond_broker_api::ErrorKind::Fatal,
-            "connect to the group's coordinator",
-        ))
+        Ok(Box::new(MemLink::new(self.shared.clone(), group)))
     }
 }

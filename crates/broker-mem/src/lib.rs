@@ -26,9 +26,12 @@ mod compaction;
 mod consumer;
 mod faults;
 mod groups;
+mod inspect;
+mod link;
 mod log;
 mod offsets;
 mod producer;
+mod rebalance;
 mod retention;
 mod segment;
 mod state;
@@ -38,6 +41,7 @@ mod transactions;
 pub use broker::{EmbeddedBroker, Options};
 pub use clock::{ManualClock, SystemClock};
 pub use faults::{Faults, Op, OpKind, Verdict};
+pub use inspect::{Dumped, DumpedRecord, GroupPhase, GroupState, TransactionState, Visibility};
 
 const _: () = {
     const fn shared<T: Send + Sync>() {}

@@ -25,7 +25,7 @@ impl GroupOffsets for MemOffsets {
             Effect::Refused(kind) => return outcome(Error::new(kind, COMMIT).with("group", &member.group)),
             Effect::Done | Effect::Unanswered => {}
         }
-        let answer = state.commit_offsets(member, offsets);
+        let answer = state.commit_offsets(member, offsets, self.shared.now());
         match effect {
             Effect::Unanswered => CommitOutcome::Unknown(unanswered(COMMIT)),
             _ => answer.map_or_else(outcome, |()| CommitOutcome::Committed),

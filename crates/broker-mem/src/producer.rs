@@ -117,7 +117,7 @@ impl MemProducer {
             Effect::Refused(kind) => return Stage::failed(Error::new(kind, COMMIT).with("group", &member.group)),
             Effect::Done | Effect::Unanswered => {}
         }
-        let answer = state.commit_transaction_offsets(&id, session, member, offsets);
+        let answer = state.commit_transaction_offsets(&id, session, member, offsets, shared.now());
         match (answer, effect) {
             (_, Effect::Unanswered) => Stage::Silence,
             (Ok(()), _) => Stage::Done,

@@ -10,6 +10,7 @@ use crate::broker::Options;
 use crate::clock::{ManualClock, SystemClock};
 use crate::faults::{Op, Plan, Verdict};
 use crate::groups::Groups;
+use crate::link::Links;
 use crate::offsets::refusal;
 use crate::topics::Topics;
 use crate::transactions::{Phase, Session, Transactions};
@@ -130,9 +131,10 @@ pub(crate) struct State {
     pub(crate) topics: Topics,
     pub(crate) transactions: Transactions,
     pub(crate) groups: Groups,
+    pub(crate) links: Links,
     pub(crate) faults: Plan,
     pub(crate) consumers: u64,
-    options: Options,
+    pub(crate) options: Options,
     /// Nothing happens by itself before this time.
     due: Option<Duration>,
 }
@@ -146,6 +148,7 @@ impl State {
             topics: Topics::default(),
             transactions: Transactions::default(),
             groups: Groups::default(),
+            links: Links::default(),
             faults: Plan::default(),
             consumers: 0,
             options,
@@ -166,7 +169,7 @@ impl State {
 
     /// To be called after each change of what happens by itself.
     pub(crate) fn rearm(&mut self) {
-        self.due = self.transactions.due();
+        self.due = self.transactions.due().into_iter().chain(self.groups.due()).min();
     }
 
     fn happen(&mut self, now: Duration) {
@@ -178,6 +181,7 @@ impl State {
                 self.write_markers(&id);
             }
         }
+        self.happen_in_groups(now);
     }
 
     /// Fences the holder of a transactional id and ends its transaction, if one is open.
@@ -269,9 +273,12 @@ impl std::task::Wake for WakeFlag {
 
 impl State {
     /// Commits offsets at once, fenced by the group.
-    pub(crate) fn commit_offsets(&mut self, member: &Member, offsets: &[GroupOffset<'_>]) -> Result<()> {
-        match self.groups.commit(None, member, offsets) {
-            code::NONE => Ok(()),
+    pub(crate) fn commit_offsets(&mut self, member: &Member, offsets: &[GroupOffset<'_>], now: Duration) -> Result<()> {
+        match self.groups.commit(None, member, offsets, now) {
+            code::NONE => {
+                self.rearm();
+                Ok(())
+            }
             refused => Err(refusal("commit offsets", refused, member)),
         }
     }
@@ -283,10 +290,11 @@ impl State {
         session: Session,
         member: &Member,
         offsets: &[GroupOffset<'_>],
+        now: Duration,
     ) -> Result<()> {
         let op = "commit transaction";
         self.transactions.held(op, id, session)?.groups.insert(member.group.clone());
-        match self.groups.commit(Some(session.producer), member, offsets) {
+        match self.groups.commit(Some(session.producer), member, offsets, now) {
             code::NONE => Ok(()),
             refused => Err(refusal(op, refused, member)),
         }
