@@ -1,4 +1,5 @@
 //! The case list that every storage engine must pass, without and with a write-ahead log.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test reports")]
 
 use millpond_store_rocks::{RocksEngine, RocksSettings};
 

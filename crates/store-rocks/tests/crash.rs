@@ -1,5 +1,6 @@
 //! Real kills: a child process applies numbered batches and is killed by SIGKILL at a seeded moment, over and over in the
 //! same directory; each time its shard must reopen as "all batches up to n", in all spaces and in the metadata.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test reports")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};

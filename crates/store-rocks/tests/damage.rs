@@ -1,4 +1,5 @@
 //! Damaged, foreign and full: each is an error with a name, and never a wrong answer.
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a panic is how a test reports")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use millpond_store_api::{
     Direction, Engine, Error, ErrorKind, Flush, List, Range, Result, Shard, ShardSpec, SpaceId, SpaceSpec, Write,
 };
-use millpond_store_rocks::{RocksEngine, RocksSettings};
+use millpond_store_rocks::{Ports, RocksEngine, RocksSettings, SystemPorts};
 
 const KV: SpaceId = SpaceId(1);
 const EXPIRING: SpaceId = SpaceId(2);
@@ -18,8 +19,12 @@ fn engine() -> RocksEngine {
 }
 
 fn open(dir: &Path) -> Result<Box<dyn Shard>> {
+    open_with(&engine(), dir)
+}
+
+fn open_with(engine: &RocksEngine, dir: &Path) -> Result<Box<dyn Shard>> {
     let space = |id, expires| SpaceSpec { id, name: "s".to_owned(), expires };
-    engine().open(&ShardSpec { dir: Some(dir), spaces: &[space(KV, false), space(EXPIRING, true)] })
+    engine.open(&ShardSpec { dir: Some(dir), spaces: &[space(KV, false), space(EXPIRING, true)] })
 }
 
 fn row(i: u32) -> ([u8; 4], [u8; 40]) {
@@ -218,48 +223,95 @@ fn a_checkpoint_is_refused_where_something_is() {
     read(&copy).unwrap();
 }
 
-/// Needs root, for it mounts a file system of 24 MiB: among the slow tests.
+/// Applies the rows that are there already, again and again, until a flush fails. What is durable stays what `read` expects.
+fn fill_until_full(shard: &mut dyn Shard) {
+    let mut flushed = || apply(shard, 0..ROWS).and_then(|()| shard.flush(Flush::Wait));
+    let error = (0..1000).find_map(|_| flushed().err());
+    assert_eq!(error.as_ref().map(Error::kind), Some(ErrorKind::Full), "{error:?}");
+}
+
+/// Makes the tables to come links to the device that is always full.
+#[cfg(target_os = "linux")]
+fn fill_the_device(dir: &Path) -> Vec<PathBuf> {
+    let tables = (0..200).map(|n| dir.join("db").join(format!("{n:06}.sst")));
+    let links: Vec<_> = tables.filter(|table| !table.exists()).collect();
+    for link in &links {
+        std::os::unix::fs::symlink("/dev/full", link).unwrap();
+    }
+    links
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn a_full_device_has_a_name_and_loses_nothing_durable() {
-    if std::env::var_os("MILLPOND_SLOW").is_none() {
-        return mapping_of_a_full_device();
-    }
     let temp = tempfile::tempdir().unwrap();
-    let mount = Mount::tmpfs(temp.path(), 24);
     let dir = temp.path().join("shard");
     written(&dir);
     let mut shard = open(&dir).unwrap();
-    let ballast = temp.path().join("ballast");
-    while fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&ballast)
-        .and_then(|mut f| std::io::Write::write_all(&mut f, &[7; 4096]))
-        .is_ok()
-    {}
-    // The rows that are there already, again and again: what is durable stays what `read` expects.
-    let error = (0..1000).find_map(|_| {
-        let flushed = |shard: &mut dyn Shard| apply(shard, 0..ROWS).and_then(|()| shard.flush(Flush::Wait));
-        flushed(&mut *shard).err()
-    });
-    assert_eq!(error.as_ref().map(Error::kind), Some(ErrorKind::Full), "{error:?}");
+    let links = fill_the_device(&dir);
+    fill_until_full(&mut *shard);
+    let written_after = shard.flush(Flush::Wait).and_then(|()| shard.durable().map(drop));
+    assert!(written_after.is_err(), "the failure is not forgotten");
     drop(shard);
-    fs::remove_file(&ballast).unwrap();
+    for link in &links {
+        drop(fs::remove_file(link));
+    }
     read(&dir).unwrap();
-    drop(mount);
 }
 
-/// What the slow test sees on a real device, as far as the file system's own errors go.
-fn mapping_of_a_full_device() {
-    let full = Path::new("/dev/full/shard");
-    if Path::new("/dev/full").exists() {
-        assert_eq!(open(full).err().unwrap().kind(), ErrorKind::Invalid, "a path below a file is no directory");
+#[cfg(target_os = "linux")]
+#[test]
+fn a_flush_that_fails_behind_the_writer_is_told_by_durable() {
+    // Once a flush that the writer has started, once one of the flusher's own.
+    for flush_bytes in [u64::MAX, 1] {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("shard");
+        written(&dir);
+        let settings = RocksSettings { memory_bytes: 16 << 20, flush_bytes, ..RocksSettings::default() };
+        let mut shard = open_with(&RocksEngine::new(settings).unwrap(), &dir).unwrap();
+        fill_the_device(&dir);
+        apply(&mut *shard, 0..ROWS).unwrap();
+        if flush_bytes > 1 {
+            shard.flush(Flush::Start).unwrap();
+        }
+        let clock = SystemPorts::new();
+        let error = loop {
+            if let Err(error) = shard.durable() {
+                break error;
+            }
+            assert!(clock.monotonic().as_secs() < 60, "no error in a minute");
+            std::thread::yield_now();
+        };
+        assert_eq!(error.kind(), ErrorKind::Full, "{error:?}");
+        assert!(shard.close().is_err(), "what was not flushed is not claimed to be");
     }
 }
 
+/// The same on a real file system of 24 MiB. Mounting it needs root: among the slow tests, after the one above.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_file_system_has_a_name_and_loses_nothing_durable() {
+    let temp = tempfile::tempdir().unwrap();
+    let mount = std::env::var_os("MILLPOND_SLOW").map(|_| Mount::tmpfs(temp.path(), 24));
+    let dir = temp.path().join("shard");
+    written(&dir);
+    if mount.is_some() {
+        let mut shard = open(&dir).unwrap();
+        let ballast = temp.path().join("ballast");
+        let mut file = fs::File::create(&ballast).unwrap();
+        while std::io::Write::write_all(&mut file, &[7; 4096]).is_ok() {}
+        fill_until_full(&mut *shard);
+        drop(shard);
+        fs::remove_file(&ballast).unwrap();
+    }
+    read(&dir).unwrap();
+}
+
 /// A mounted file system, unmounted when dropped.
+#[cfg(target_os = "linux")]
 struct Mount(PathBuf);
 
+#[cfg(target_os = "linux")]
 impl Mount {
     fn tmpfs(at: &Path, mib: u32) -> Self {
         let size = format!("size={mib}m");
@@ -269,6 +321,7 @@ impl Mount {
     }
 }
 
+#[cfg(target_os = "linux")]
 impl Drop for Mount {
     fn drop(&mut self) {
         drop(std::process::Command::new("umount").arg(&self.0).status());

@@ -1,4 +1,5 @@
 //! The expiring space: what is dropped, what stays, and walks that use the prefix filters.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test reports")]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -1,4 +1,5 @@
 //! Who is flushed when, and that memory stays within its share.
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a panic is how a test reports")]
 
 use std::io;
 use std::path::Path;
