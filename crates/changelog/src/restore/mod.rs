@@ -167,8 +167,9 @@ impl Restore {
         part.is_done()
     }
 
-    /// Tells the last stable offset of a source that stands still, so that its progress shows whether an open transaction
-    /// is what it waits for.
+    /// Tells the last stable offset of a source that stands still
+    /// ([`Consumer::known_end`](millpond_broker_api::Consumer::known_end) of a consumer that reads committed records), so
+    /// that its progress shows whether an open transaction is what it waits for.
     pub fn stable_end(&mut self, source: Source, offset: Offset) {
         if let Some(part) = self.part_mut(source) {
             part.stable_end = offset;
