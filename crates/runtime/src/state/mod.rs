@@ -1,7 +1,9 @@
 //! A task's state: the overlays over its shards, the memory budget, and the directory in which shards live.
 
 mod budget;
+mod error;
 mod overlay;
 
-pub use budget::{Budget, Share};
+pub use budget::{Budget, MemoryBudget, MemorySettings, Share, available_memory};
+pub use error::{StateError, StateErrorKind};
 pub use overlay::{Chain, DrainedEntry, Entry, LoggedWrites, Overlay, OverlayOptions};

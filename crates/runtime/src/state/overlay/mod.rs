@@ -78,6 +78,8 @@ pub struct Overlay {
     uncommitted: usize,
     /// The hand of the clock that evicts.
     hand: u32,
+    /// The slot that was read last: what is written next, more often than not.
+    last: u32,
     share: Option<Share>,
 }
 
@@ -129,6 +131,7 @@ impl Overlay {
             cache: 0,
             uncommitted: 0,
             hand: 0,
+            last: 0,
             share: None,
         }
     }
@@ -296,7 +299,8 @@ impl Overlay {
         LoggedWrites::new(self.options.space, &self.slots, &self.logged, &mut self.order)
     }
 
-    /// The shard has what [`Overlay::writes`] gave: logged entries are clean.
+    /// The shard has what [`Overlay::writes`] gave: logged entries are clean. They count as cache now, so that the budget may
+    /// want some evicted.
     pub fn applied(&mut self) {
         debug_assert!(self.undo.is_empty(), "a commit lies between records");
         for number in self.logged.drain(..) {
@@ -392,8 +396,9 @@ impl Overlay {
 
     /// Gives memory back when less than half of the slots are in use; between commits only, when no list names a slot.
     fn compact(&mut self) {
+        const WORTH_IT: usize = 4096;
         let free = self.slots.free();
-        if free < 4 * Slab::PAGE || free * 2 < self.slots.len() || self.is_dirty() {
+        if free < WORTH_IT || free * 2 < self.slots.len() || self.is_dirty() {
             return;
         }
         let old = std::mem::take(&mut self.slots);
@@ -409,24 +414,25 @@ impl Overlay {
         self.hand = 0;
     }
 
-    /// Adds a slot to the bytes of its state.
+    /// The byte count that slots of a state are in.
     #[inline]
-    fn count(&mut self, number: u32) {
-        let slot = &self.slots[number];
-        match slot.state {
-            State::Logged => self.uncommitted += slot.bytes(),
-            _ => self.cache += slot.bytes(),
+    fn bytes_of(&mut self, state: State) -> &mut usize {
+        match state {
+            State::Logged => &mut self.uncommitted,
+            _ => &mut self.cache,
         }
     }
 
+    /// Adds a slot to the bytes of its state.
+    fn count(&mut self, number: u32) {
+        let (state, bytes) = (self.slots[number].state, self.slots[number].bytes());
+        *self.bytes_of(state) += bytes;
+    }
+
     /// Takes a slot off the bytes of its state.
-    #[inline]
     fn uncount(&mut self, number: u32) {
-        let slot = &self.slots[number];
-        match slot.state {
-            State::Logged => self.uncommitted -= slot.bytes(),
-            _ => self.cache -= slot.bytes(),
-        }
+        let (state, bytes) = (self.slots[number].state, self.slots[number].bytes());
+        *self.bytes_of(state) -= bytes;
     }
 
     /// Tells the budget, if the bytes have moved far since it was last told.
@@ -463,6 +469,15 @@ impl Overlay {
         }
     }
 
+    /// As [`Overlay::slot`], after a look at the slot that was read last.
+    #[inline]
+    fn slot_to_write(&mut self, key: &[u8]) -> u32 {
+        match self.slots.get(self.last) {
+            Some(last) if last.state != State::Free && last.key.as_slice() == key => self.last,
+            _ => self.slot(key),
+        }
+    }
+
     #[cold]
     fn insert(&mut self, hash: u64, key: &[u8]) -> u32 {
         let number = self.slots.insert(Slot::new(Small::from(key)));
@@ -471,16 +486,6 @@ impl Overlay {
         self.count(number);
         self.publish_if_moved();
         number
-    }
-
-    /// Reads an unknown slot from the base.
-    fn fill(&mut self, number: u32, base: &dyn Read) -> store::Result<()> {
-        let slot = &mut self.slots[number];
-        let mut value = None;
-        base.get(self.options.space, slot.key.as_slice(), &mut |bytes| value = Some(Small::from(bytes)))?;
-        self.cache += value.as_ref().map_or(0, Small::heap);
-        (slot.state, slot.value) = (State::Clean, value);
-        Ok(())
     }
 
     /// The index for scans, built if there is none.
@@ -504,18 +509,19 @@ fn hash_of(slots: &Slab, number: u32) -> u64 {
 impl Layer for Overlay {
     fn get<'a>(&'a mut self, base: &dyn Read, key: &[u8]) -> store::Result<Option<&'a [u8]>> {
         let number = self.slot(key);
-        if self.slots[number].state == State::Unknown {
-            self.fill(number, base)?;
-        }
+        self.last = number;
         let slot = &mut self.slots[number];
         slot.seen = true;
+        if slot.state == State::Unknown {
+            self.cache += slot.fill(self.options.space, base)?;
+        }
         Ok(slot.value.as_ref().map(Small::as_slice))
     }
 
     fn put(&mut self, key: &[u8], value: Option<&[u8]>, timestamp: i64) -> store::Result<()> {
-        let number = self.slot(key);
-        self.uncount(number);
+        let number = self.slot_to_write(key);
         let slot = &mut self.slots[number];
+        let (former, before) = (slot.state, slot.bytes());
         if slot.open {
             match (&mut slot.value, value) {
                 (Some(old), Some(new)) => old.assign(new),
@@ -523,19 +529,21 @@ impl Layer for Overlay {
             }
             slot.timestamp = timestamp;
         } else {
-            let state = if self.options.caching { State::Pending } else { State::Logged };
             self.undo.push(Undo {
                 slot: number,
-                state: std::mem::replace(&mut slot.state, state),
+                state: former,
                 value: std::mem::replace(&mut slot.value, value.map(Small::from)),
                 timestamp: std::mem::replace(&mut slot.timestamp, timestamp),
             });
+            slot.state = if self.options.caching { State::Pending } else { State::Logged };
             (slot.open, slot.seen) = (true, true);
             if let Some(index) = self.index.get_mut() {
                 index.insert(key, number);
             }
         }
-        self.count(number);
+        let (state, after) = (slot.state, slot.bytes());
+        *self.bytes_of(former) -= before;
+        *self.bytes_of(state) += after;
         Ok(())
     }
 
@@ -554,13 +562,18 @@ impl Layer for Overlay {
     }
 
     fn touch(&mut self, base: &dyn Read, keys: &[&[u8]]) -> store::Result<()> {
-        // Looking all of them up first, with nothing between, lets the processor wait for their cache lines together.
+        // Two short passes, over the table and over the slots it names, instead of one: the processor waits for the cache
+        // lines of several keys at once. What the table names first is the right slot but for one key in a hundred.
         let hashes: SmallVec<[u64; TOUCH]> = keys.iter().map(|key| hash(key)).collect();
+        let guesses: SmallVec<[Option<u32>; TOUCH]> =
+            hashes.iter().map(|hash| self.table.find(*hash, |_| true).copied()).collect();
         let mut ask: SmallVec<[&[u8]; TOUCH]> = SmallVec::new();
         let mut asked: SmallVec<[u32; TOUCH]> = SmallVec::new();
-        for (key, hash) in keys.iter().zip(hashes) {
-            let found = self.table.find(hash, |slot| self.slots[*slot].key.as_slice() == *key).copied();
-            let number = found.unwrap_or_else(|| self.insert(hash, key));
+        for (key, guess) in keys.iter().zip(guesses) {
+            let number = match guess {
+                Some(number) if self.slots[number].key.as_slice() == *key => number,
+                _ => self.slot(key),
+            };
             let slot = &mut self.slots[number];
             slot.seen = true;
             if slot.state == State::Unknown {
@@ -577,15 +590,13 @@ impl Layer for Overlay {
             if let Some(slot) = asked.get(i).map(|number| &mut slots[*number])
                 && slot.state == State::Unknown
             {
-                let value = Small::from(value);
-                *cache += value.heap();
-                (slot.state, slot.value) = (State::Clean, Some(value));
+                *cache += slot.clean(Some(value));
             }
         })?;
         for number in asked {
             let slot = &mut self.slots[number];
             if slot.state == State::Unknown {
-                slot.state = State::Clean;
+                self.cache += slot.clean(None);
             }
         }
         Ok(())

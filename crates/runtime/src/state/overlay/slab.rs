@@ -2,6 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use millpond_store_api::{Read, Result, SpaceId};
+
 use super::small::Small;
 
 /// What a slot says of its key.
@@ -28,6 +30,7 @@ impl State {
 }
 
 /// A key with what is known of it: one cache line.
+#[repr(align(64))]
 pub(super) struct Slot {
     pub(super) key: Small,
     /// `None`: the key has no value. Of an unknown slot always `None`.
@@ -55,6 +58,22 @@ impl Slot {
         Self { key, value: None, timestamp: 0, state: State::Unknown, seen: false, listed: false, open: false }
     }
 
+    /// Takes over what the shard holds; answers by how many bytes an unknown slot has grown.
+    pub(super) fn clean(&mut self, value: Option<&[u8]>) -> usize {
+        self.state = State::Clean;
+        self.value = value.map(Small::from);
+        self.value.as_ref().map_or(0, Small::heap)
+    }
+
+    /// Reads an unknown slot from the base; answers by how many bytes it has grown. After an error it is unknown still.
+    #[inline(never)]
+    pub(super) fn fill(&mut self, space: SpaceId, base: &dyn Read) -> Result<usize> {
+        let mut value = None;
+        base.get(space, self.key.as_slice(), &mut |bytes| value = Some(Small::from(bytes)))?;
+        (self.state, self.value) = (State::Clean, value);
+        Ok(self.value.as_ref().map_or(0, Small::heap))
+    }
+
     /// What the slot costs, in bytes.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
@@ -71,9 +90,9 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    const SHIFT: u32 = 10;
+    const SHIFT: u32 = 14;
     /// Slots per page.
-    pub(super) const PAGE: usize = 1 << Self::SHIFT;
+    const PAGE: usize = 1 << Self::SHIFT;
 
     /// Splits a number into page and place.
     #[inline]
@@ -89,6 +108,13 @@ impl Slab {
     /// How many slots are free.
     pub(super) fn free(&self) -> usize {
         self.free.len()
+    }
+
+    /// The slot with a number, if there is one.
+    #[inline]
+    pub(super) fn get(&self, slot: u32) -> Option<&Slot> {
+        let (page, place) = Self::place(slot);
+        self.pages.get(page)?.get(place)
     }
 
     /// Puts a slot where there is room.

@@ -1,7 +1,9 @@
 //! Single behaviours of the overlay: borders, drain, commit, abort, cache.
 
 use super::*;
-use crate::state::Chain;
+use std::sync::Arc;
+
+use crate::state::{Budget, Chain, Share};
 
 fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
@@ -319,4 +321,47 @@ fn debug_shows_no_data() {
     let writes = format!("{:?}", overlay.writes());
     let shown = format!("{overlay:?} {out:?} {:?} {writes}", out.entry());
     assert!(!shown.contains("secret") && shown.contains("key_len: 6"), "{shown}");
+}
+
+/// What a worker does between two records: evict its part, then drain the oldest; commit early; and again, since what was
+/// committed is cache now.
+fn keep_to(budget: &Budget, overlay: &mut Overlay, base: &mut Base) {
+    let mut out = DrainedEntry::default();
+    loop {
+        while let part @ 1.. = budget.to_free(overlay.cache_bytes()) {
+            if overlay.evict(part) == 0 && !overlay.next_pending(base, &mut out).unwrap() {
+                break;
+            }
+        }
+        if !budget.over_uncommitted() {
+            return;
+        }
+        drain(overlay, base);
+        commit(overlay, base);
+    }
+}
+
+/// KAFKA-6023, KAFKA-12500, KAFKA-10500.
+#[test]
+fn bounds_hold_while_they_are_written_shrunk_and_zero() {
+    let (kib, budget, mut base) = (1 << 10, Arc::new(Budget::new(1 << 20, 1 << 20)), Base::default());
+    let mut overlays = [false, true].map(|caching| overlay(caching, true).with_budget(&budget));
+    let slack = |rows: usize| 2 * (Share::STEP + rows * 2 * kib);
+    for (limit, rows) in [(1 << 20, 4000), (64 * kib, 500), (0, 100)] {
+        budget.set_limits(limit, 1 << 20);
+        for i in 0..rows {
+            let value = "x".repeat(if i == rows / 2 { 2 << 20 } else { kib });
+            for overlay in &mut overlays {
+                write(overlay, &format!("key {}", i * 7919 % 3000), Some(&value));
+                keep_to(&budget, overlay, &mut base);
+            }
+            if i != rows / 2 {
+                assert!(budget.cache() <= limit + slack(1), "{} over {limit} at {i}", budget.cache());
+                assert!(budget.uncommitted() <= (1 << 20) + slack(1), "{} at {i}", budget.uncommitted());
+            }
+        }
+    }
+    overlays.iter().for_each(audit);
+    drop(overlays);
+    assert_eq!((budget.cache(), budget.uncommitted()), (0, 0));
 }

@@ -1,7 +1,13 @@
 //! The memory budget of the process: what the overlays of all tasks hold together, against two limits.
 
+mod available;
+mod plan;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+pub use self::available::available_memory;
+pub use self::plan::{MemoryBudget, MemorySettings};
 
 /// What the overlays of a process hold together, and may hold.
 ///
@@ -97,5 +103,52 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.publish(0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_and_leave_when_they_are_dropped() {
+        let budget = Arc::new(Budget::new(1000, 500));
+        let (mut a, mut b) = (Share::new(Arc::clone(&budget)), Share::new(Arc::clone(&budget)));
+        a.publish(600, 100);
+        b.publish(300, 500);
+        assert_eq!((budget.cache(), budget.uncommitted()), (900, 600));
+        assert_eq!((budget.over_cache(), budget.over_uncommitted()), (None, true));
+        b.publish(900, 400);
+        assert_eq!((budget.over_cache(), budget.over_uncommitted()), (Some(500), false));
+        drop(b);
+        assert_eq!((budget.cache(), budget.uncommitted()), (600, 100));
+        a.publish(0, 0);
+        assert_eq!((budget.cache(), budget.uncommitted()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_over_is_freed_in_proportion() {
+        let budget = Arc::new(Budget::new(1000, 0));
+        let (mut idle, mut busy) = (Share::new(Arc::clone(&budget)), Share::new(Arc::clone(&budget)));
+        idle.publish(900, 0);
+        busy.publish(300, 0);
+        assert_eq!((budget.to_free(900), budget.to_free(300)), (150, 50));
+        assert_eq!((budget.to_free(0), budget.to_free(1)), (0, 1));
+        budget.set_limits(0, 0);
+        assert_eq!((budget.to_free(900), budget.to_free(300)), (900, 300));
+        budget.set_limits(usize::MAX, 0);
+        assert_eq!((budget.over_cache(), budget.to_free(300)), (None, 0));
+    }
+
+    #[test]
+    fn only_a_step_is_worth_telling() {
+        let mut share = Share::new(Arc::new(Budget::new(0, 0)));
+        assert!(
+            !share.moved(Share::STEP, Share::STEP)
+                && share.moved(Share::STEP + 1, 0)
+                && share.moved(0, Share::STEP + 1)
+        );
+        share.publish(Share::STEP + 1, 0);
+        assert!(!share.moved(1, 0) && share.moved(0, 0));
     }
 }

@@ -1,0 +1,168 @@
+//! The memory budget of a process and how it is split: overlays, engine, client queues and a reserve.
+
+use crate::state::error::{Result, StateError, StateErrorKind};
+
+/// The settings that say how much memory the library may use, as the user gave them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemorySettings {
+    /// `memory.budget.bytes`: what all stores, caches and buffers of the process may hold. `None`: a quarter of what
+    /// [`available_memory`](super::available_memory) says.
+    pub budget: Option<i64>,
+    /// `statestore.cache.max.bytes`: clean and pending entries of all overlays; 0 keeps none beyond the record at hand.
+    /// `None`: a quarter of the budget.
+    pub cache_max: Option<i64>,
+    /// `statestore.uncommitted.max.bytes`: logged entries of all overlays. `None`: an eighth of the budget.
+    pub uncommitted_max: Option<i64>,
+}
+
+/// The memory budget of a process, split; all in bytes. The parts never exceed the whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryBudget {
+    /// The whole.
+    pub total: u64,
+    /// Clean and pending entries of all overlays.
+    pub cache: u64,
+    /// Logged entries of all overlays.
+    pub uncommitted: u64,
+    /// Block cache of the engine; or, where the engine holds all rows in memory, nothing that it could keep to.
+    pub block_cache: u64,
+    /// Write buffers of the engine.
+    pub write_buffers: u64,
+    /// Queues of the broker's clients and of the tasks.
+    pub queues: u64,
+    /// What is left for what is not counted: the allocator, tables that grow, former values of the record at hand.
+    pub reserve: u64,
+}
+
+impl MemoryBudget {
+    /// The setting for the whole.
+    pub const BUDGET: &str = "memory.budget.bytes";
+    /// The setting for clean and pending entries.
+    pub const CACHE: &str = "statestore.cache.max.bytes";
+    /// The setting for logged entries.
+    pub const UNCOMMITTED: &str = "statestore.uncommitted.max.bytes";
+    /// The smallest budget with which an application can be expected to run.
+    pub const MIN: u64 = 8 << 20;
+
+    /// Splits a budget, where `available` is the memory that the process may use.
+    ///
+    /// # Errors
+    ///
+    /// [`StateErrorKind::Invalid`], naming key, value and remedy, for a negative or too small number, and for overlays that
+    /// leave less than a quarter of the budget to everything else.
+    pub fn plan(settings: &MemorySettings, available: u64) -> Result<Self> {
+        let total = match settings.budget {
+            None => (available / 4).max(Self::MIN),
+            Some(bytes) => number(Self::BUDGET, bytes, Self::MIN)?,
+        };
+        let eighth = total / 8;
+        let cache = settings.cache_max.map(|bytes| number(Self::CACHE, bytes, 0)).transpose()?;
+        let uncommitted = settings.uncommitted_max.map(|bytes| number(Self::UNCOMMITTED, bytes, 1)).transpose()?;
+        // Where only one of the two is given, the other one takes what is usual or what is left.
+        let room = total - 2 * eighth;
+        let left = |other: Option<u64>| room.saturating_sub(other.unwrap_or(0));
+        let this_cache = cache.unwrap_or_else(|| (2 * eighth).min(left(uncommitted)));
+        let this_uncommitted = uncommitted.unwrap_or_else(|| eighth.min(left(cache)));
+        if this_uncommitted == 0 || this_cache.checked_add(this_uncommitted).is_none_or(|both| both > room) {
+            return Err(invalid(
+                "at most three quarters of memory.budget.bytes for both together; raise it or lower them",
+            )
+            .with(Self::BUDGET, total)
+            .with(Self::CACHE, this_cache)
+            .with(Self::UNCOMMITTED, this_uncommitted));
+        }
+        // The rest in the usual proportions: block cache 2, write buffers 1, queues 1, reserve 1.
+        let rest = total - this_cache - this_uncommitted;
+        let (block_cache, write_buffers, queues) = (rest / 5 * 2, rest / 5, rest / 5);
+        let reserve = rest - block_cache - write_buffers - queues;
+        Ok(Self {
+            total,
+            cache: this_cache,
+            uncommitted: this_uncommitted,
+            block_cache,
+            write_buffers,
+            queues,
+            reserve,
+        })
+    }
+
+    /// The part that the overlays of the process share, as what they are counted against.
+    pub fn overlays(&self) -> super::Budget {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        super::Budget::new(size(self.cache), size(self.uncommitted))
+    }
+}
+
+#[cold]
+fn invalid(remedy: &'static str) -> StateError {
+    StateError::new(StateErrorKind::Invalid, "plan memory").with("remedy", remedy)
+}
+
+/// A number of bytes that must be at least `min`.
+fn number(key: &'static str, bytes: i64, min: u64) -> Result<u64> {
+    match u64::try_from(bytes) {
+        Ok(bytes) if bytes >= min => Ok(bytes),
+        _ => Err(invalid("give at least the minimum, or leave the key out for the default")
+            .with(key, bytes)
+            .with("minimum", min)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn plan(budget: Option<i64>, cache: Option<i64>, uncommitted: Option<i64>) -> Result<MemoryBudget> {
+        MemoryBudget::plan(&MemorySettings { budget, cache_max: cache, uncommitted_max: uncommitted }, 16 * GIB)
+    }
+
+    fn sum(plan: &MemoryBudget) -> u64 {
+        plan.cache + plan.uncommitted + plan.block_cache + plan.write_buffers + plan.queues + plan.reserve
+    }
+
+    #[test]
+    fn the_default_is_a_quarter_in_eighths() {
+        let plan = plan(None, None, None).unwrap();
+        assert_eq!((plan.total, plan.cache, plan.uncommitted), (4 * GIB, GIB, GIB / 2));
+        assert!(plan.block_cache.abs_diff(GIB) < 8 && plan.write_buffers.abs_diff(GIB / 2) < 8);
+        assert_eq!(sum(&plan), plan.total);
+        let small = MemoryBudget::plan(&MemorySettings::default(), 1 << 20).unwrap();
+        assert_eq!(small.total, MemoryBudget::MIN);
+    }
+
+    #[test]
+    fn what_is_given_is_kept_and_the_rest_fits_in() {
+        let total = 64 << 20;
+        for (cache, uncommitted) in
+            [(Some(0), None), (Some(40 << 20), Some(8 << 20)), (None, Some(40 << 20)), (Some(47 << 20), None)]
+        {
+            let plan = plan(Some(total), cache, uncommitted).unwrap();
+            assert_eq!((plan.total, sum(&plan)), (64 << 20, 64 << 20));
+            assert!(cache.is_none_or(|cache| cache as u64 == plan.cache));
+            assert!(uncommitted.is_none_or(|uncommitted| uncommitted as u64 == plan.uncommitted));
+            assert!(plan.uncommitted > 0 && plan.write_buffers >= 3 << 20);
+        }
+    }
+
+    #[test]
+    fn wrong_numbers_are_named_with_a_remedy() {
+        let cases = [
+            (Some(-1), None, None, "memory.budget.bytes=`-1`"),
+            (Some(1024), None, None, "memory.budget.bytes=`1024` minimum=`8388608`"),
+            (None, Some(-5), None, "statestore.cache.max.bytes=`-5`"),
+            (None, None, Some(0), "statestore.uncommitted.max.bytes=`0`"),
+            (None, None, Some(-1), "statestore.uncommitted.max.bytes=`-1`"),
+            (Some(16 << 20), Some(16 << 20), None, "statestore.cache.max.bytes=`16777216`"),
+            (Some(16 << 20), Some(12 << 20), None, "statestore.cache.max.bytes=`12582912`"),
+            (Some(16 << 20), Some(10 << 20), Some(10 << 20), "statestore.uncommitted.max.bytes=`10485760`"),
+            (None, Some(i64::MAX), Some(i64::MAX), "statestore.cache.max.bytes=`9223372036854775807`"),
+        ];
+        for (budget, cache, uncommitted, expected) in cases {
+            let error = plan(budget, cache, uncommitted).unwrap_err();
+            assert_eq!(error.kind(), StateErrorKind::Invalid);
+            assert!(error.to_string().contains(expected) && error.to_string().contains("remedy=`"), "{error}");
+        }
+    }
+}
