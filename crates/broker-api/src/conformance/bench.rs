@@ -151,6 +151,11 @@ impl<'e> Bench<'e> {
         assert!(came, "{what}: not within {LIMIT:?}");
     }
 
+    /// Lets a little time pass.
+    pub(super) fn breathe(&mut self) {
+        let _ = self.env.until(Duration::from_millis(20), &mut |_| Ok(false));
+    }
+
     /// A topic that keeps its records for ever, whatever their timestamps.
     #[track_caller]
     pub(super) fn topic(&mut self, stem: &str, partitions: i32) -> String {

@@ -40,7 +40,7 @@ pub trait Environment {
     fn until(&mut self, limit: Duration, done: &mut dyn FnMut(&dyn Broker) -> Result<bool>) -> Result<bool>;
 
     /// Compacts all partitions of the topic now, if `cleanup.policy` has `compact`: of the records that were there when it
-    /// was called only the last of each key is left. A tombstone that is the last of its key goes by a later call, at
+    /// was called, below the last stable offset, only the last of each key is left. A tombstone that is the last of its key goes by a later call, at
     /// least `delete.retention.ms` after this one.
     ///
     /// It may append records whose key begins with `tick`, where only an append makes older records compactable.

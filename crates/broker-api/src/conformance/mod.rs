@@ -9,9 +9,17 @@
 
 mod bench;
 mod environment;
+mod fencing;
+mod groups;
 mod list;
 mod log;
+mod members;
+mod offsets;
+mod peer;
+mod reading;
+mod retention;
 mod topics;
+mod transactions;
 
 pub use environment::{Ability, Environment};
 
@@ -74,10 +82,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique() {
+    fn names_are_unique_and_there_are_many() {
         let mut names: Vec<_> = CASES.iter().map(|c| c.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), CASES.len());
+        assert!(CASES.len() >= 80, "{} cases", CASES.len());
     }
 }
