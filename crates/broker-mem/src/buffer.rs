@@ -7,7 +7,7 @@ use millpond_broker_api::{Delivered, Error, ErrorKind, Failure, Outgoing, Result
 
 use crate::faults::Op;
 use crate::segment::Segment;
-use crate::state::{Effect, Guard, Shared};
+use crate::state::{Effect, Guard, Shared, State};
 use crate::topics::{LogId, unknown};
 use crate::transactions::Session;
 
@@ -39,7 +39,7 @@ struct Partition {
     tags: Vec<u64>,
     /// Records that were written, whose answer was lost.
     unanswered: usize,
-    /// Records and bytes of the last batch: the next one will be like it.
+    /// Records and bytes of the last batch, and a little: the next one will be like it.
     like: (usize, usize),
 }
 
@@ -155,57 +155,66 @@ impl Buffer {
         max_wait: Duration,
     ) -> Result<()> {
         let mut state = shared.lock();
-        let mut left = Vec::new();
-        for place in std::mem::take(&mut self.dirty) {
+        let mut places = std::mem::take(&mut self.dirty);
+        for &place in &places {
             // Asked for each partition, since the lock is given back while a late answer is waited for.
-            if let Some((id, session)) = transaction {
-                state.transactions.held(FLUSH, id, session)?;
+            if let Some((id, session)) = transaction
+                && let Err(fenced) = state.transactions.held(FLUSH, id, session)
+            {
+                self.dirty = places;
+                return Err(fenced);
             }
-            let answered;
-            (state, answered) = self.write_one(shared, state, place, transaction, max_wait);
-            if !answered {
-                left.push(place);
+            let effect;
+            (state, effect) = self.ask(shared, state, place, transaction.map(|(id, _)| id), max_wait);
+            if !self.write_one(shared, &mut state, place, transaction, effect) {
+                self.dirty.push(place);
             }
         }
-        self.dirty = left;
         drop(state);
         shared.notify();
+        if self.dirty.is_empty() {
+            // The memory serves the next time.
+            places.clear();
+            self.dirty = places;
+        }
         Ok(())
     }
 
-    /// Writes what waits for one partition; answers whether all of it has an answer.
-    fn write_one<'a>(
-        &mut self,
+    fn ask<'a>(
+        &self,
         shared: &'a Shared,
         state: Guard<'a>,
+        (topic, partition): (TopicId, i32),
+        transactional_id: Option<&str>,
+        max_wait: Duration,
+    ) -> (Guard<'a>, Effect) {
+        let topic = self.topics.get(topic.0 as usize).map_or("", |t| &t.name);
+        shared.ask(state, Op::Append { transactional_id, topic, partition }, max_wait)
+    }
+
+    /// Writes what waits for one partition; answers whether all of it has an answer.
+    fn write_one(
+        &mut self,
+        shared: &Shared,
+        state: &mut State,
         place: (TopicId, i32),
         transaction: Option<(&str, Session)>,
-        max_wait: Duration,
-    ) -> (Guard<'a>, bool) {
-        let Some(topic) = self.topics.get_mut(place.0.0 as usize) else { return (state, true) };
-        let transactional_id = transaction.map(|(id, _)| id);
-        let op = Op::Append { transactional_id, topic: &topic.name, partition: place.1 };
-        let (mut state, effect) = shared.ask(state, op, max_wait);
-        let Some(partition) = usize::try_from(place.1).ok().and_then(|at| topic.partitions.get_mut(at)) else {
-            return (state, true);
-        };
-        let error = match effect {
-            Effect::Unheard | Effect::Refused(ErrorKind::Retriable) => return (state, false),
+        effect: Effect,
+    ) -> bool {
+        let Some(topic) = self.topics.get_mut(place.0.0 as usize) else { return true };
+        let at = usize::try_from(place.1).unwrap_or(usize::MAX);
+        let Some(partition) = topic.partitions.get_mut(at) else { return true };
+        let name = |error: Error| error.with("topic", &topic.name).with("partition", place.1);
+        let refused = match effect {
+            Effect::Unheard | Effect::Refused(ErrorKind::Retriable) => return false,
             Effect::Refused(kind) => Some(Error::new(kind, FLUSH)),
-            Effect::Done | Effect::Unanswered if state.topics.log(partition.log).is_none() => {
-                Some(unknown(FLUSH, &topic.name))
-            }
-            Effect::Done | Effect::Unanswered => None,
+            Effect::Done | Effect::Unanswered => partition.find(state, &topic.name, place.1).err(),
         };
-        if let Some(error) = error {
-            let error = error.with("topic", &topic.name).with("partition", place.1);
+        self.bytes = self.bytes.saturating_sub(partition.segment.byte_len());
+        if let Some(error) = refused.map(name) {
             self.report.fail(place, &partition.tags, &error);
-            self.bytes = self.bytes.saturating_sub(partition.segment.byte_len());
             partition.reset();
-            if error.kind() == ErrorKind::UnknownTopic && topic.partitions.iter().all(Partition::is_empty) {
-                topic.partitions.clear();
-            }
-            return (state, true);
+            return true;
         }
         let heard = matches!(effect, Effect::Done);
         if heard && partition.unanswered > 0 {
@@ -213,32 +222,18 @@ impl Buffer {
             self.report.add(place, std::mem::take(&mut partition.unanswered), None);
         }
         if partition.segment.len() > 0 {
-            self.bytes = self.bytes.saturating_sub(partition.segment.byte_len());
             let (segment, tags) = partition.take();
-            let wall_ms = shared.time.clock().wall_ms();
-            if let Some((id, _)) = transaction
-                && let Some(transaction) = state.transactions.get_mut(id)
-            {
-                transaction.logs.insert(partition.log);
-            }
-            let producer = transaction.map(|(_, session)| session.producer);
             let report = &mut self.report;
-            let fail = |at: usize, error: Error| {
-                let error = error.with("topic", &topic.name).with("partition", place.1);
-                report.fail(place, tags.get(at..=at).unwrap_or_default(), &error);
-            };
-            let log = state.topics.log_mut(partition.log).expect("asked for above, and the lock was held since");
-            if let Some((written, next)) = log.write(segment, producer, wall_ms, fail) {
-                if heard {
-                    self.report.add(place, written, Some(next));
-                } else {
-                    partition.unanswered += written;
-                }
-            }
+            let fail = |at: usize, error| report.fail(place, tags.get(at..=at).unwrap_or_default(), &name(error));
+            let written = state.append(partition.log, segment, transaction, shared.time.clock().wall_ms(), fail);
             partition.give_back(tags);
+            match written {
+                Some((records, next)) if heard => self.report.add(place, records, Some(next)),
+                Some((records, _)) => partition.unanswered += records,
+                None => {}
+            }
         }
-        let answered = partition.unanswered == 0;
-        (state, answered)
+        partition.unanswered == 0
     }
 
     fn get(&self, place: (TopicId, i32)) -> Option<&Partition> {
@@ -255,8 +250,12 @@ fn get_mut(topics: &mut [Topic], place: (TopicId, i32)) -> Option<&mut Partition
 }
 
 impl Partition {
-    fn is_empty(&self) -> bool {
-        self.segment.len() == 0 && self.unanswered == 0
+    /// Makes sure that the partition is still there: the topic may have been deleted, and created anew.
+    fn find(&mut self, state: &State, topic: &str, partition: i32) -> Result<()> {
+        if state.topics.log(self.log).is_none() {
+            self.log = state.topics.find(topic, partition).ok_or_else(|| unknown(FLUSH, topic))?;
+        }
+        Ok(())
     }
 
     fn reset(&mut self) {
@@ -265,7 +264,8 @@ impl Partition {
     }
 
     fn take(&mut self) -> (Segment, Vec<u64>) {
-        self.like = (self.segment.len(), self.segment.byte_len());
+        let (records, bytes) = (self.segment.len(), self.segment.byte_len());
+        self.like = (records + records / 8 + 1, bytes + bytes / 8 + 64);
         (std::mem::take(&mut self.segment), std::mem::take(&mut self.tags))
     }
 

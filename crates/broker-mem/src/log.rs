@@ -1,6 +1,6 @@
 //! A partition: batches by offset, the last stable offset, markers, and holes after compaction.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use millpond_broker_api::{Error, Isolation, Offset};
@@ -83,13 +83,15 @@ pub(crate) struct Log {
     batches: VecDeque<Stored>,
     start: Offset,
     end: Offset,
-    /// The first offset of each open transaction.
-    open: BTreeMap<ProducerId, Offset>,
+    /// The first offset of each open transaction, so in the order of offsets.
+    open: Vec<(ProducerId, Offset)>,
+    /// What markers hold.
+    nothing: Arc<Segment>,
 }
 
 impl Log {
     pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, batches: VecDeque::new(), start: 0, end: 0, open: BTreeMap::new() }
+        Self { rules, batches: VecDeque::new(), start: 0, end: 0, open: Vec::new(), nothing: Arc::default() }
     }
 
     pub(crate) fn start(&self) -> Offset {
@@ -103,7 +105,7 @@ impl Log {
 
     /// The last stable offset.
     pub(crate) fn stable_end(&self) -> Offset {
-        self.open.values().copied().min().map_or(self.end, |first| first.max(self.start))
+        self.open.first().map_or(self.end, |(_, first)| (*first).max(self.start))
     }
 
     pub(crate) fn batches(&self) -> impl Iterator<Item = &Stored> {
@@ -112,8 +114,10 @@ impl Log {
 
     /// Appends a batch; answers with the offset after it.
     fn append(&mut self, segment: Arc<Segment>, producer: Option<ProducerId>, wall_ms: i64) -> Offset {
-        if let Some(id) = producer {
-            self.open.entry(id).or_insert(self.end);
+        if let Some(id) = producer
+            && self.open.iter().all(|(open, _)| *open != id)
+        {
+            self.open.push((id, self.end));
         }
         let next = self.end + segment.len() as Offset;
         let append_time = self.rules.log_append_time.then_some(wall_ms);
@@ -147,14 +151,15 @@ impl Log {
 
     /// Ends a producer's transaction here: its batches change their kind, a marker takes an offset.
     pub(crate) fn mark(&mut self, producer: ProducerId, commit: bool) {
-        if let Some(first) = self.open.remove(&producer) {
+        if let Some(at) = self.open.iter().position(|(open, _)| *open == producer) {
+            let (_, first) = self.open.remove(at);
             let ended = if commit { Kind::Committed(producer) } else { Kind::Aborted(producer) };
             let from = self.position_of(first);
             for batch in self.batches.range_mut(from..).filter(|b| b.kind == Kind::Open(producer)) {
                 batch.kind = ended;
             }
         }
-        self.store(Arc::default(), Kind::Marker { producer, commit }, self.end + 1, None);
+        self.store(self.nothing.clone(), Kind::Marker { producer, commit }, self.end + 1, None);
     }
 
     fn store(&mut self, segment: Arc<Segment>, kind: Kind, next: Offset, append_time: Option<i64>) {

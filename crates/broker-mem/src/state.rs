@@ -4,15 +4,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use millpond_broker_api::membership::code;
-use millpond_broker_api::{Clock, Error, ErrorKind, GroupOffset, Member, Result};
+use millpond_broker_api::{Clock, Error, ErrorKind, GroupOffset, Member, Offset, Result};
 
 use crate::broker::Options;
 use crate::clock::{ManualClock, SystemClock};
 use crate::faults::{Op, Plan, Verdict};
 use crate::groups::Groups;
 use crate::link::Links;
+#[cfg(doc)]
+use crate::log::Log;
 use crate::offsets::refusal;
-use crate::topics::Topics;
+use crate::segment::Segment;
+use crate::topics::{LogId, Topics};
 use crate::transactions::{Phase, Session, Transactions};
 
 /// The clock of a broker.
@@ -272,6 +275,22 @@ impl std::task::Wake for WakeFlag {
 }
 
 impl State {
+    /// Writes a batch, in the transaction of a producer that was found to hold its id or in none. See [`Log::write`].
+    pub(crate) fn append(
+        &mut self,
+        log: LogId,
+        segment: Segment,
+        transaction: Option<(&str, Session)>,
+        wall_ms: i64,
+        refuse: impl FnMut(usize, Error),
+    ) -> Option<(usize, Offset)> {
+        if let Some(transaction) = transaction.and_then(|(id, _)| self.transactions.get_mut(id)) {
+            transaction.add(log);
+        }
+        let producer = transaction.map(|(_, session)| session.producer);
+        self.topics.log_mut(log)?.write(segment, producer, wall_ms, refuse)
+    }
+
     /// Commits offsets at once, fenced by the group.
     pub(crate) fn commit_offsets(&mut self, member: &Member, offsets: &[GroupOffset<'_>], now: Duration) -> Result<()> {
         match self.groups.commit(None, member, offsets, now) {

@@ -39,8 +39,8 @@ pub(crate) enum Phase {
 pub(crate) struct Transaction {
     pub(crate) session: Session,
     pub(crate) phase: Phase,
-    /// The partitions that get a marker.
-    pub(crate) logs: BTreeSet<LogId>,
+    /// The partitions that get a marker, in order.
+    pub(crate) logs: Vec<LogId>,
     /// The groups that have offsets in it.
     pub(crate) groups: BTreeSet<Arc<str>>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Transaction {
 pub(crate) struct Markers {
     pub(crate) producer: ProducerId,
     pub(crate) commit: bool,
-    pub(crate) logs: BTreeSet<LogId>,
+    pub(crate) logs: Vec<LogId>,
     pub(crate) groups: BTreeSet<Arc<str>>,
 }
 
@@ -121,6 +121,13 @@ impl Transactions {
 }
 
 impl Transaction {
+    /// A partition gets a record.
+    pub(crate) fn add(&mut self, log: LogId) {
+        if let Err(at) = self.logs.binary_search(&log) {
+            self.logs.insert(at, log);
+        }
+    }
+
     /// Takes out what has to be written at its end; the id is idle then.
     pub(crate) fn finish(&mut self) -> Option<Markers> {
         let Phase::Ending { commit, .. } = self.phase else { return None };
