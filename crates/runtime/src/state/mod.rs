@@ -1,9 +1,11 @@
 //! A task's state: the overlays over its shards, the memory budget, and the directory in which shards live.
 
 mod budget;
+mod dir;
 mod error;
 mod overlay;
 
 pub use budget::{Budget, MemoryBudget, MemorySettings, Share, available_memory};
+pub use dir::{StateDir, TaskLock, TaskOnDisk};
 pub use error::{StateError, StateErrorKind};
 pub use overlay::{Chain, DrainedEntry, Entry, LoggedWrites, Overlay, OverlayOptions};
