@@ -29,9 +29,9 @@ pub struct LoggedWrites<'a> {
 impl<'a> LoggedWrites<'a> {
     pub(super) fn new(space: SpaceId, slots: &'a Slab, logged: &[u32], order: &'a mut Vec<(u64, u32)>) -> Self {
         order.clear();
-        let live = logged.iter().filter(|slot| slots[**slot].state == State::Logged);
-        order.extend(live.map(|slot| (prefix(slots[*slot].key.as_slice()), *slot)));
-        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| slots[a.1].key.cmp(&slots[b.1].key)));
+        let live = logged.iter().filter(|slot| slots.at(**slot).state == State::Logged);
+        order.extend(live.map(|slot| (prefix(slots.at(*slot).key.as_slice()), *slot)));
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| slots.at(a.1).key.cmp(&slots.at(b.1).key)));
         Self { slots, order, at: 0, space }
     }
 
@@ -54,7 +54,7 @@ impl Writes for LoggedWrites<'_> {
     fn next(&mut self) -> Option<Write<'_>> {
         let &(_, slot) = self.order.get(self.at)?;
         self.at += 1;
-        let slot = &self.slots[slot];
+        let slot = self.slots.at(slot);
         let value = slot.value.as_ref().map(|value| value.as_slice());
         Some(Write { space: self.space, key: slot.key.as_slice(), value })
     }

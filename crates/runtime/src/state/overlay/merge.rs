@@ -133,7 +133,7 @@ impl<'a> Merged<'a> {
             Direction::Forward => self.rest.next(),
             Direction::Reverse => self.rest.next_back(),
         };
-        self.head = entry.map(|(_, slot)| &self.slots[*slot]);
+        self.head = entry.map(|(_, slot)| self.slots.at(*slot));
     }
 
     /// How two keys follow each other in this walk.

@@ -3,6 +3,8 @@
 mod commit;
 mod entry;
 mod hash;
+mod layer;
+mod memory;
 mod merge;
 mod slab;
 mod small;
@@ -14,13 +16,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use millpond_store_api::{self as store, Chunk, Cursor, Direction, Range, Read, Row, SpaceId};
-use millpond_topology::Layer;
-use smallvec::SmallVec;
+use millpond_store_api::{self as store, Read, SpaceId};
 
-use self::hash::hash;
-use self::merge::{Index, Merged};
-use self::slab::{Slab, Slot, State};
+use self::merge::Index;
+use self::slab::{Slab, State};
 use self::small::Small;
 use super::budget::{Budget, Share};
 
@@ -47,7 +46,7 @@ pub struct OverlayOptions {
 ///
 /// # Record borders
 ///
-/// What is written through [`Layer::put`] belongs to a record (or punctuation, or drained entry) until
+/// What is written through [`Layer::put`](millpond_topology::Layer::put) belongs to a record (or punctuation, or drained entry) until
 /// [`Overlay::record_done`] or [`Overlay::record_failed`] is called, and every call of the other methods that change states
 /// comes after one of them. A border costs a store that was not written one branch.
 ///
@@ -164,7 +163,7 @@ impl Overlay {
 
     fn close_record(&mut self, log: &mut dyn FnMut(Entry<'_>)) {
         for undo in self.undo.drain(..) {
-            let slot = &mut self.slots[undo.slot];
+            let slot = self.slots.at_mut(undo.slot);
             slot.open = false;
             if !self.options.caching {
                 if !slot.listed {
@@ -200,7 +199,7 @@ impl Overlay {
         let mut undo = std::mem::take(&mut self.undo);
         for former in undo.drain(..) {
             self.uncount(former.slot);
-            let slot = &mut self.slots[former.slot];
+            let slot = self.slots.at_mut(former.slot);
             (slot.state, slot.value, slot.timestamp) = (former.state, former.value, former.timestamp);
             slot.open = false;
             if let Some(index) = self.index.get_mut()
@@ -233,7 +232,7 @@ impl Overlay {
     pub fn next_pending(&mut self, base: &dyn Read, out: &mut DrainedEntry) -> store::Result<bool> {
         debug_assert!(self.undo.is_empty(), "entries are taken out between records");
         while let Some(entry) = self.pending.front() {
-            let slot = &self.slots[entry.slot];
+            let slot = self.slots.at(entry.slot);
             let had_value = match &entry.old {
                 Old::Unread if self.options.keep_old || slot.value.is_none() => {
                     out.old.set(None);
@@ -261,7 +260,7 @@ impl Overlay {
         let Some(entry) = self.pending.pop_front() else { return false };
         self.cache -= entry.bytes();
         self.uncount(entry.slot);
-        let slot = &mut self.slots[entry.slot];
+        let slot = self.slots.at_mut(entry.slot);
         let heard_of = had_value || slot.value.is_some();
         if heard_of {
             out.key.clear();
@@ -304,7 +303,7 @@ impl Overlay {
     pub fn applied(&mut self) {
         debug_assert!(self.undo.is_empty(), "a commit lies between records");
         for number in self.logged.drain(..) {
-            let slot = &mut self.slots[number];
+            let slot = self.slots.at_mut(number);
             slot.listed = false;
             if slot.state == State::Logged {
                 slot.state = State::Clean;
@@ -323,7 +322,7 @@ impl Overlay {
         self.record_failed();
         let mut logged = std::mem::take(&mut self.logged);
         for slot in logged.drain(..) {
-            self.slots[slot].listed = false;
+            self.slots.at_mut(slot).listed = false;
             self.forget(slot);
         }
         self.logged = logged;
@@ -344,280 +343,11 @@ impl Overlay {
     /// Makes a slot unknown.
     fn forget(&mut self, number: u32) {
         self.uncount(number);
-        let slot = &mut self.slots[number];
+        let slot = self.slots.at_mut(number);
         (slot.state, slot.value) = (State::Unknown, None);
         self.count(number);
     }
-
-    // ---- memory ----
-
-    /// Bytes that `statestore.cache.max.bytes` bounds: what is clean and pending.
-    pub fn cache_bytes(&self) -> usize {
-        self.cache
-    }
-
-    /// Bytes that `statestore.uncommitted.max.bytes` bounds: what is logged, and the index for scans.
-    pub fn uncommitted_bytes(&self) -> usize {
-        self.uncommitted + self.index.get().map_or(0, Index::bytes)
-    }
-
-    /// Drops clean entries that were not used for long until `bytes` bytes are free or none is left; answers how many
-    /// bytes it freed. What is pending stays: [`Overlay::next_pending`] turns it into what a commit makes clean.
-    ///
-    /// Used entries get a second chance: the hand of a clock goes round the slots, and takes what it finds unused since its
-    /// last round.
-    pub fn evict(&mut self, bytes: usize) -> usize {
-        let (mut freed, mut steps) = (0, 2 * self.slots.len());
-        while freed < bytes && steps > 0 && self.cache > 0 {
-            steps -= 1;
-            let number = self.hand;
-            self.hand = if number as usize + 1 < self.slots.len() { number + 1 } else { 0 };
-            let slot = &mut self.slots[number];
-            if matches!(slot.state, State::Clean | State::Unknown) && !std::mem::take(&mut slot.seen) {
-                freed += slot.bytes();
-                self.remove(number);
-            }
-        }
-        if freed > 0 {
-            self.publish();
-        }
-        freed
-    }
-
-    /// Takes a slot out of the table and frees it.
-    fn remove(&mut self, number: u32) {
-        self.uncount(number);
-        let found = self.table.find_entry(hash(self.slots[number].key.as_slice()), |slot| *slot == number);
-        if let Ok(entry) = found {
-            entry.remove();
-        }
-        self.slots.remove(number);
-    }
-
-    /// Gives memory back when less than half of the slots are in use; between commits only, when no list names a slot.
-    fn compact(&mut self) {
-        const WORTH_IT: usize = 4096;
-        let free = self.slots.free();
-        if free < WORTH_IT || free * 2 < self.slots.len() || self.is_dirty() {
-            return;
-        }
-        let old = std::mem::take(&mut self.slots);
-        self.table.clear();
-        for slot in old.into_live() {
-            let hash = hash(slot.key.as_slice());
-            let number = self.slots.insert(slot);
-            let slots = &self.slots;
-            self.table.insert_unique(hash, number, |slot| hash_of(slots, *slot));
-        }
-        let slots = &self.slots;
-        self.table.shrink_to_fit(|slot| hash_of(slots, *slot));
-        self.hand = 0;
-    }
-
-    /// The byte count that slots of a state are in.
-    #[inline]
-    fn bytes_of(&mut self, state: State) -> &mut usize {
-        match state {
-            State::Logged => &mut self.uncommitted,
-            _ => &mut self.cache,
-        }
-    }
-
-    /// Adds a slot to the bytes of its state.
-    fn count(&mut self, number: u32) {
-        let (state, bytes) = (self.slots[number].state, self.slots[number].bytes());
-        *self.bytes_of(state) += bytes;
-    }
-
-    /// Takes a slot off the bytes of its state.
-    fn uncount(&mut self, number: u32) {
-        let (state, bytes) = (self.slots[number].state, self.slots[number].bytes());
-        *self.bytes_of(state) -= bytes;
-    }
-
-    /// Tells the budget, if the bytes have moved far since it was last told.
-    #[inline]
-    fn publish_if_moved(&mut self) {
-        if self.share.as_ref().is_some_and(|share| share.moved(self.cache, self.uncommitted)) {
-            self.publish();
-        }
-    }
-
-    /// Tells the budget.
-    fn publish(&mut self) {
-        let (cache, uncommitted) = (self.cache_bytes(), self.uncommitted_bytes());
-        if let Some(share) = &mut self.share {
-            share.publish(cache, uncommitted);
-        }
-    }
-
-    // ---- look-up ----
-
-    /// The slot of a key.
-    #[inline]
-    fn find(&self, key: &[u8]) -> Option<u32> {
-        self.table.find(hash(key), |slot| self.slots[*slot].key.as_slice() == key).copied()
-    }
-
-    /// The slot of a key, made if there is none.
-    #[inline]
-    fn slot(&mut self, key: &[u8]) -> u32 {
-        let hash = hash(key);
-        match self.table.find(hash, |slot| self.slots[*slot].key.as_slice() == key) {
-            Some(slot) => *slot,
-            None => self.insert(hash, key),
-        }
-    }
-
-    /// As [`Overlay::slot`], after a look at the slot that was read last.
-    #[inline]
-    fn slot_to_write(&mut self, key: &[u8]) -> u32 {
-        match self.slots.get(self.last) {
-            Some(last) if last.state != State::Free && last.key.as_slice() == key => self.last,
-            _ => self.slot(key),
-        }
-    }
-
-    #[cold]
-    fn insert(&mut self, hash: u64, key: &[u8]) -> u32 {
-        let number = self.slots.insert(Slot::new(Small::from(key)));
-        let slots = &self.slots;
-        self.table.insert_unique(hash, number, |slot| hash_of(slots, *slot));
-        self.count(number);
-        self.publish_if_moved();
-        number
-    }
-
-    /// The index for scans, built if there is none.
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| {
-            let mut index = Index::default();
-            let logged = self.logged.iter().copied();
-            let pending = self.pending.iter().map(|entry| entry.slot);
-            for number in logged.chain(pending).chain(self.undo.iter().map(|undo| undo.slot)) {
-                index.insert(self.slots[number].key.as_slice(), number);
-            }
-            index
-        })
-    }
 }
-
-fn hash_of(slots: &Slab, number: u32) -> u64 {
-    hash(slots[number].key.as_slice())
-}
-
-impl Layer for Overlay {
-    fn get<'a>(&'a mut self, base: &dyn Read, key: &[u8]) -> store::Result<Option<&'a [u8]>> {
-        let number = self.slot(key);
-        self.last = number;
-        let slot = &mut self.slots[number];
-        slot.seen = true;
-        if slot.state == State::Unknown {
-            self.cache += slot.fill(self.options.space, base)?;
-        }
-        Ok(slot.value.as_ref().map(Small::as_slice))
-    }
-
-    fn put(&mut self, key: &[u8], value: Option<&[u8]>, timestamp: i64) -> store::Result<()> {
-        let number = self.slot_to_write(key);
-        let slot = &mut self.slots[number];
-        let (former, before) = (slot.state, slot.bytes());
-        if slot.open {
-            match (&mut slot.value, value) {
-                (Some(old), Some(new)) => old.assign(new),
-                (old, new) => *old = new.map(Small::from),
-            }
-            slot.timestamp = timestamp;
-        } else {
-            self.undo.push(Undo {
-                slot: number,
-                state: former,
-                value: std::mem::replace(&mut slot.value, value.map(Small::from)),
-                timestamp: std::mem::replace(&mut slot.timestamp, timestamp),
-            });
-            slot.state = if self.options.caching { State::Pending } else { State::Logged };
-            (slot.open, slot.seen) = (true, true);
-            if let Some(index) = self.index.get_mut() {
-                index.insert(key, number);
-            }
-        }
-        let (state, after) = (slot.state, slot.bytes());
-        *self.bytes_of(former) -= before;
-        *self.bytes_of(state) += after;
-        Ok(())
-    }
-
-    fn scan<'a>(
-        &'a self,
-        base: &'a dyn Read,
-        range: Range<'_>,
-        direction: Direction,
-    ) -> store::Result<Box<dyn Cursor + 'a>> {
-        let cursor = base.scan(self.options.space, range, direction)?;
-        let index = self.index();
-        if index.is_empty() {
-            return Ok(cursor);
-        }
-        Ok(Box::new(Merged::new(cursor, index, &self.slots, range, direction)))
-    }
-
-    fn touch(&mut self, base: &dyn Read, keys: &[&[u8]]) -> store::Result<()> {
-        // Two short passes, over the table and over the slots it names, instead of one: the processor waits for the cache
-        // lines of several keys at once. What the table names first is the right slot but for one key in a hundred.
-        let hashes: SmallVec<[u64; TOUCH]> = keys.iter().map(|key| hash(key)).collect();
-        let guesses: SmallVec<[Option<u32>; TOUCH]> =
-            hashes.iter().map(|hash| self.table.find(*hash, |_| true).copied()).collect();
-        let mut ask: SmallVec<[&[u8]; TOUCH]> = SmallVec::new();
-        let mut asked: SmallVec<[u32; TOUCH]> = SmallVec::new();
-        for (key, guess) in keys.iter().zip(guesses) {
-            let number = match guess {
-                Some(number) if self.slots[number].key.as_slice() == *key => number,
-                _ => self.slot(key),
-            };
-            let slot = &mut self.slots[number];
-            slot.seen = true;
-            if slot.state == State::Unknown {
-                ask.push(key);
-                asked.push(number);
-            }
-        }
-        if ask.is_empty() {
-            return Ok(());
-        }
-        let (slots, cache) = (&mut self.slots, &mut self.cache);
-        base.multi_get(self.options.space, &ask, &mut |i, value| {
-            // A key that was named twice is found twice.
-            if let Some(slot) = asked.get(i).map(|number| &mut slots[*number])
-                && slot.state == State::Unknown
-            {
-                *cache += slot.clean(Some(value));
-            }
-        })?;
-        for number in asked {
-            let slot = &mut self.slots[number];
-            if slot.state == State::Unknown {
-                self.cache += slot.clean(None);
-            }
-        }
-        Ok(())
-    }
-
-    fn written(&self, range: Range<'_>, direction: Direction, keys: &mut Chunk) {
-        self.index().keys(range, direction, &mut |key| keys.push(Row { key, value: &[] }));
-    }
-
-    fn peek(&self, key: &[u8]) -> Option<Option<&[u8]>> {
-        let slot = &self.slots[self.find(key)?];
-        (slot.state != State::Unknown).then(|| slot.value.as_ref().map(Small::as_slice))
-    }
-
-    fn space(&self) -> SpaceId {
-        self.options.space
-    }
-}
-
-/// How many keys a look-ahead may name without an allocation.
-const TOUCH: usize = 64;
 
 /// State is business data: the output shows sizes only.
 impl std::fmt::Debug for Overlay {

@@ -1,7 +1,5 @@
 //! The overlay's slots, in pages that never move: growing copies nothing but the first, small page.
 
-use std::ops::{Index, IndexMut};
-
 use millpond_store_api::{Read, Result, SpaceId};
 
 use super::small::Small;
@@ -110,6 +108,22 @@ impl Slab {
         self.free.len()
     }
 
+    /// A slot of this slab.
+    #[expect(clippy::indexing_slicing, reason = "numbers come from `insert`, and no slot is ever taken away")]
+    #[inline]
+    pub(super) fn at(&self, slot: u32) -> &Slot {
+        let (page, place) = Self::place(slot);
+        &self.pages[page][place]
+    }
+
+    /// A slot of this slab, to change it.
+    #[expect(clippy::indexing_slicing, reason = "numbers come from `insert`, and no slot is ever taken away")]
+    #[inline]
+    pub(super) fn at_mut(&mut self, slot: u32) -> &mut Slot {
+        let (page, place) = Self::place(slot);
+        &mut self.pages[page][place]
+    }
+
     /// The slot with a number, if there is one.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> Option<&Slot> {
@@ -120,7 +134,7 @@ impl Slab {
     /// Puts a slot where there is room.
     pub(super) fn insert(&mut self, slot: Slot) -> u32 {
         if let Some(number) = self.free.pop() {
-            self[number] = slot;
+            *self.at_mut(number) = slot;
             return number;
         }
         let number = u32::try_from(self.len()).expect("memory holds fewer slots than 32 bits count");
@@ -138,32 +152,12 @@ impl Slab {
 
     /// Frees a slot, and the blocks of its key and value.
     pub(super) fn remove(&mut self, slot: u32) {
-        self[slot] = Slot { state: State::Free, ..Slot::new(Small::from(&[][..])) };
+        *self.at_mut(slot) = Slot { state: State::Free, ..Slot::new(Small::from(&[][..])) };
         self.free.push(slot);
     }
 
     /// All slots that are not free, moved out.
     pub(super) fn into_live(self) -> impl Iterator<Item = Slot> {
         self.pages.into_iter().flatten().filter(|slot| slot.state != State::Free)
-    }
-}
-
-#[expect(clippy::indexing_slicing, reason = "slot numbers come from this slab, which never shrinks")]
-impl Index<u32> for Slab {
-    type Output = Slot;
-
-    #[inline]
-    fn index(&self, slot: u32) -> &Slot {
-        let (page, place) = Self::place(slot);
-        &self.pages[page][place]
-    }
-}
-
-#[expect(clippy::indexing_slicing, reason = "slot numbers come from this slab, which never shrinks")]
-impl IndexMut<u32> for Slab {
-    #[inline]
-    fn index_mut(&mut self, slot: u32) -> &mut Slot {
-        let (page, place) = Self::place(slot);
-        &mut self.pages[page][place]
     }
 }

@@ -93,7 +93,9 @@ fn deletes_of_one_interval_are_read_back() {
 
 #[test]
 fn changes_of_an_interval_are_folded_against_what_was_forwarded_last() {
-    let cases: [(&[Option<&str>], Option<&str>, Option<Change>); 5] = [
+    /// Puts of one interval, what the shard has, what is forwarded.
+    type Case<'a> = (&'a [Option<&'a str>], Option<&'a str>, Option<Change>);
+    let cases: [Case<'_>; 5] = [
         (&[Some("A"), None], None, None),
         (&[Some("B"), Some("C")], Some("old"), Some(("k".into(), some("C"), some("old")))),
         (&[None, Some("D")], Some("C"), Some(("k".into(), some("D"), some("C")))),

@@ -173,7 +173,7 @@ fn scan(overlay: &Overlay, base: &Base, range: Range<'_>, direction: Direction) 
 
 /// Counts all bytes anew and compares.
 fn audit(overlay: &Overlay) {
-    let slots = || (0..u32::try_from(overlay.slots.len()).unwrap()).map(|number| &overlay.slots[number]);
+    let slots = || (0..u32::try_from(overlay.slots.len()).unwrap()).map(|number| overlay.slots.at(number));
     let bytes = |logged: bool| {
         slots()
             .filter(|slot| slot.state != State::Free && (slot.state == State::Logged) == logged)
