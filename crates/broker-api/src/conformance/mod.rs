@@ -89,4 +89,60 @@ mod tests {
         assert_eq!(names.len(), CASES.len());
         assert!(CASES.len() >= 80, "{} cases", CASES.len());
     }
+
+    /// An environment without abilities, which may still do half of what it is asked.
+    struct Unable {
+        compacts: bool,
+    }
+
+    impl Environment for Unable {
+        fn broker(&self) -> &dyn crate::Broker {
+            panic!("the case must not begin")
+        }
+
+        fn clock(&self) -> &dyn crate::Clock {
+            panic!("the case must not begin")
+        }
+
+        fn can(&self, _: Ability) -> bool {
+            false
+        }
+
+        fn unique(&mut self, stem: &str) -> String {
+            stem.to_owned()
+        }
+
+        fn pass(&mut self, _: std::time::Duration) -> bool {
+            false
+        }
+
+        fn until(
+            &mut self,
+            _: std::time::Duration,
+            _: &mut dyn FnMut(&dyn crate::Broker) -> crate::Result<bool>,
+        ) -> crate::Result<bool> {
+            panic!("the case must not begin")
+        }
+
+        fn compact(&mut self, _: &str) -> crate::Result<()> {
+            if self.compacts { Ok(()) } else { Err(crate::Error::new(crate::ErrorKind::Fatal, "compact")) }
+        }
+
+        fn expire(&mut self, _: &str) -> crate::Result<()> {
+            Err(crate::Error::new(crate::ErrorKind::Fatal, "expire"))
+        }
+    }
+
+    #[test]
+    fn cases_are_left_out_where_an_ability_is_refused() {
+        for case in CASES.iter().filter(|c| !c.needs.is_empty()) {
+            case.run(&mut Unable { compacts: false });
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "compacted")]
+    fn undeclared_abilities_must_not_work() {
+        run("retention::tombstones_stay_then_go", &mut Unable { compacts: true });
+    }
 }
