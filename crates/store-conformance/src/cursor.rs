@@ -5,7 +5,8 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use millpond_store_api::{Cursor, Direction, Flush, Prefix, Range, Read, Shard, ShardSpace, Space};
 
 use crate::tools::{
-    BOTH, Rows, all, apply, assert_rows, delete, drain, expected, fill, get, next_key, numbered, put, rows_of, scan,
+    BOTH, Bounds, Rows, all, apply, assert_rows, delete, drain, expected, fill, get, next_key, numbered, put, rows_of,
+    scan,
 };
 use crate::{A, B, Harness, Rig};
 
@@ -112,7 +113,7 @@ pub fn inverted_ranges_are_empty(harness: &dyn Harness) {
     let rig = Rig::new(harness);
     let shard = with_keys(&rig, &B_D_F_H, false);
     let space = ShardSpace::new(&*shard, A);
-    let pairs: [(Bound<&[u8]>, Bound<&[u8]>); 5] = [
+    let pairs: [Bounds<'_>; 5] = [
         (Included(b"f"), Included(b"d")),
         (Excluded(b"d"), Included(b"d")),
         (Included(b"d"), Excluded(b"d")),
@@ -135,7 +136,7 @@ pub fn next_after_the_end(harness: &dyn Harness) {
     for direction in BOTH {
         for (lower, upper) in [(Unbounded, Unbounded), (Excluded(&b"b"[..]), Included(&b"f"[..]))] {
             let mut cursor = open(&*shard, lower, upper, direction);
-            while cursor.next().unwrap().is_some() {}
+            drain(&mut *cursor);
             for _ in 0..3 {
                 assert!(cursor.next().unwrap().is_none(), "a row after the end, {direction:?}");
             }
@@ -253,7 +254,7 @@ pub fn seek_after_the_end(harness: &dyn Harness) {
     let shard = with_keys(&rig, &B_D_F_H, true);
     for direction in BOTH {
         let mut cursor = open(&*shard, Unbounded, Unbounded, direction);
-        while cursor.next().unwrap().is_some() {}
+        drain(&mut *cursor);
         for target in [&b"a"[..], b"d", b"z", b""] {
             cursor.seek(target).unwrap();
             assert_eq!(next_key(&mut *cursor), None, "{direction:?}");

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use millpond_store_api::{Chunk, Direction, KeyValue, Range, SpaceMut};
 
 use crate::Subject;
-use crate::tools::{BOTH, Rows, assert_bytes, assert_rows, drain, expected, lend, next_key, rows_of};
+use crate::tools::{BOTH, Bounds, Rows, assert_bytes, assert_rows, drain, expected, lend, next_key, rows_of};
 
 /// Calls the body with a view of the store.
 fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut KeyValue<'_, dyn SpaceMut + '_>) -> T) -> T {
@@ -98,20 +98,20 @@ pub fn put_if_absent(subject: &mut dyn Subject) {
 /// Bounds that are included, excluded, open, equal, inverted and between keys.
 pub fn bounds(subject: &mut dyn Subject) {
     with_keys(subject, &[b"a", b"b", b"c", b"d"]);
-    let cases: [(Bound<&[u8]>, Bound<&[u8]>, &[&[u8]]); 11] = [
-        (Included(b"b"), Included(b"c"), &[b"b", b"c"]),
-        (Unbounded, Included(b"b"), &[b"a", b"b"]),
-        (Included(b"c"), Unbounded, &[b"c", b"d"]),
-        (Unbounded, Unbounded, &[b"a", b"b", b"c", b"d"]),
-        (Included(b"c"), Included(b"b"), &[]),
-        (Included(b"b"), Included(b"b"), &[b"b"]),
-        (Included(b"aa"), Included(b"bb"), &[b"b"]),
-        (Excluded(b"a"), Excluded(b"d"), &[b"b", b"c"]),
-        (Excluded(b"b"), Excluded(b"b"), &[]),
-        (Excluded(b"d"), Excluded(b"a"), &[]),
-        (Unbounded, Excluded(b"a"), &[]),
+    let cases: [(Bounds<'_>, &[&[u8]]); 11] = [
+        ((Included(b"b"), Included(b"c")), &[b"b", b"c"]),
+        ((Unbounded, Included(b"b")), &[b"a", b"b"]),
+        ((Included(b"c"), Unbounded), &[b"c", b"d"]),
+        ((Unbounded, Unbounded), &[b"a", b"b", b"c", b"d"]),
+        ((Included(b"c"), Included(b"b")), &[]),
+        ((Included(b"b"), Included(b"b")), &[b"b"]),
+        ((Included(b"aa"), Included(b"bb")), &[b"b"]),
+        ((Excluded(b"a"), Excluded(b"d")), &[b"b", b"c"]),
+        ((Excluded(b"b"), Excluded(b"b")), &[]),
+        ((Excluded(b"d"), Excluded(b"a")), &[]),
+        ((Unbounded, Excluded(b"a")), &[]),
     ];
-    for (lower, upper, keys) in cases {
+    for ((lower, upper), keys) in cases {
         for direction in BOTH {
             let got = range(subject, lower, upper, direction);
             assert_rows(&got, &expected(&rows_of(keys), Range::ALL, direction), &format!("{keys:?} {direction:?}"));

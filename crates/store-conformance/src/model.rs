@@ -11,6 +11,9 @@ use crate::{A, B, Harness, Rig};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// A batch that owns its bytes: space, key, value.
+type Batch = Vec<(SpaceId, Vec<u8>, Option<Vec<u8>>)>;
+
 /// Which keys a run uses: few enough to meet each other.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
@@ -54,7 +57,7 @@ impl Drop for Seed {
 }
 
 /// A random batch over both spaces, applied to the models too.
-fn batch(random: &mut Rng, keys: Keys, models: &mut [Map; 2]) -> Vec<(SpaceId, Vec<u8>, Option<Vec<u8>>)> {
+fn batch(random: &mut Rng, keys: Keys, models: &mut [Map; 2]) -> Batch {
     (0..random.usize(..30))
         .map(|_| {
             let (which, key) = (random.usize(..2), keys.draw(random));
@@ -71,7 +74,7 @@ fn batch(random: &mut Rng, keys: Keys, models: &mut [Map; 2]) -> Vec<(SpaceId, V
         .collect()
 }
 
-fn write(shard: &mut dyn Shard, batch: &[(SpaceId, Vec<u8>, Option<Vec<u8>>)], metadata: &[u8]) {
+fn write(shard: &mut dyn Shard, batch: &Batch, metadata: &[u8]) {
     let writes: Vec<_> =
         batch.iter().map(|(space, key, value)| Write { space: *space, key, value: value.as_deref() }).collect();
     apply(shard, &writes, metadata);

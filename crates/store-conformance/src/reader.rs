@@ -130,6 +130,13 @@ fn racing(harness: &dyn Harness, check: &(dyn Fn(&dyn ShardReader, u32) -> u32 +
     let rig = Rig::new(harness);
     let mut shard = rig.open();
     let stop = AtomicBool::new(false);
+    /// Lets the readers end when the writer panics, too.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
     let keys: Vec<_> = (0..ROWS).map(u32::to_be_bytes).collect();
     std::thread::scope(|threads| {
         let readers: Vec<_> = (0..2)
@@ -144,6 +151,7 @@ fn racing(harness: &dyn Harness, check: &(dyn Fn(&dyn ShardReader, u32) -> u32 +
                 })
             })
             .collect();
+        let enough = Stop(&stop);
         let mut batch = 0_u32;
         while batch < 60 || (batch < 100_000 && readers.iter().any(|reader| !reader.is_finished())) {
             batch += 1;
@@ -153,6 +161,7 @@ fn racing(harness: &dyn Harness, check: &(dyn Fn(&dyn ShardReader, u32) -> u32 +
             apply(&mut *shard, &writes, &value);
             stop.store(batch >= 60, Ordering::Release);
         }
+        drop(enough);
         readers.into_iter().for_each(|reader| reader.join().expect("the readers' checks hold"));
     });
 }

@@ -7,6 +7,9 @@ use millpond_store_api::{Cursor, Direction, List, Range, Read, Result, Shard, Sh
 /// Rows, copied out.
 pub(crate) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// Two bounds.
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// Both directions.
 pub(crate) const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
@@ -42,11 +45,17 @@ pub(crate) fn get<R: Read + ?Sized>(read: &R, space: SpaceId, key: &[u8]) -> Opt
     values.pop()
 }
 
-/// What is left of a cursor. `row` is compared after each row.
+/// What is left of a cursor. Keys must go strictly one way, so a walk that never ends is noticed.
 #[track_caller]
 pub(crate) fn drain(cursor: &mut dyn Cursor) -> Rows {
     let mut rows = Rows::new();
+    let mut way = None;
     while let Some(row) = cursor.next().expect("the cursor moves") {
+        if let Some((before, _)) = rows.last() {
+            let step = before.as_slice().cmp(row.key);
+            assert!(step.is_ne(), "row {} of a walk has the key of the row before", rows.len());
+            assert!(*way.get_or_insert(step) == step, "row {} of a walk turns back", rows.len());
+        }
         rows.push((row.key.to_vec(), row.value.to_vec()));
     }
     rows
