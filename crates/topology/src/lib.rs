@@ -1,1 +1,58 @@
 //! The graph, the Processor API and the DSL of Millpond; no I/O, no threads.
+//!
+//! | you want to | look at |
+//! |---|---|
+//! | define a program | [`Topology::builder`], [`Builder`]; streams and tables: [`Stream`], [`Table`] |
+//! | write user code with state | [`Processor`], [`Context`]; stores: [`StoreHandle`], [`StoreRef`], [`StoreView`], [`Rows`] |
+//! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], [`Nullable`] |
+//! | run a topology | [`Topology::task`] makes a [`TaskGraph`]; it talks to a [`Port`] |
+//! | know what topics it needs | [`Topology::internal_topics`], [`Topology::partitions`] |
+//!
+//! A topology is data until [`Topology::task`] makes an instance of one of its sub-topologies: a tree of typed nodes that a
+//! record goes through by value, one virtual call per edge. All state lies behind the [`Port`].
+
+mod builder;
+mod context;
+mod describe;
+mod dsl;
+mod error;
+mod freeze;
+mod graph;
+mod headers;
+mod names;
+mod node;
+mod nodes;
+mod partitions;
+mod port;
+mod problem;
+mod processor;
+mod record;
+mod serde;
+mod store;
+mod task;
+mod topology;
+mod wiring;
+
+pub use builder::Builder;
+pub use context::{Child, Context, Init};
+pub use dsl::{
+    Consumed, Deletes, Grouped, GroupedStream, Materialized, Produced, Repartitioned, Split, Stream, Table, TableKind,
+    Upserts,
+};
+pub use error::{Error, ErrorKind, Result};
+pub use headers::{Header, Headers};
+pub use partitions::Partitions;
+pub use port::{
+    Drained, Dropped, Layer, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata, Schedule, SinkIndex,
+    SourceIndex, StoreAccess, StoreIndex, TimerId,
+};
+pub use problem::{BuildError, Problem, ProblemKind};
+pub use processor::{Processor, Timer};
+pub use record::{Change, FixedKeyRecord, Record};
+pub use serde::{ByteArray, F64, I32, I64, Json, Nullable, Serde, SerdeId, U64, Utf8};
+pub use store::{
+    KeyValue, Logging, Plain, Rows, Stamped, StoreDef, StoreHandle, StoreKind, StoreRef, StoreSet, StoreSpec,
+    StoreType, StoreView, TimestampedKeyValue, ValueAndTimestamp, Values, ViewSet,
+};
+pub use task::TaskGraph;
+pub use topology::{InternalTopic, InternalTopicKind, OffsetReset, SinkDef, SourceDef, SubTopology, Topic, Topology};

@@ -4,7 +4,7 @@ use millpond_store_api as store;
 use store::{Chunk, Cursor, Direction, Empty, Range, Read, Space, SpaceMut};
 
 use crate::error::Result;
-use crate::record::Headers;
+use crate::headers::Headers;
 
 /// A store, by its place in [`Topology::stores`](crate::Topology::stores).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,6 +44,18 @@ pub struct Schedule {
     pub by: PunctuationType,
 }
 
+impl Schedule {
+    /// Every so many milliseconds of the task's stream time.
+    pub const fn stream_time_ms(every_ms: i64) -> Self {
+        Self { every_ms, by: PunctuationType::StreamTime }
+    }
+
+    /// Every so many milliseconds of the wall clock.
+    pub const fn wall_clock_ms(every_ms: i64) -> Self {
+        Self { every_ms, by: PunctuationType::WallClockTime }
+    }
+}
+
 /// The writable layer of a store over its shard: what the runtime's overlay is to the graph. `base` is the shard (or
 /// whatever lies beneath), `self` what was written since the last commit.
 pub trait Layer: Send {
@@ -54,7 +66,12 @@ pub trait Layer: Send {
     fn put(&mut self, key: &[u8], value: Option<&[u8]>, timestamp: i64) -> store::Result<()>;
 
     /// A merged walk over the layer and its base; the range is not empty.
-    fn scan<'a>(&'a self, base: &'a dyn Read, range: Range<'_>, direction: Direction) -> store::Result<Box<dyn Cursor + 'a>>;
+    fn scan<'a>(
+        &'a self,
+        base: &'a dyn Read,
+        range: Range<'_>,
+        direction: Direction,
+    ) -> store::Result<Box<dyn Cursor + 'a>>;
 
     /// Fills cache slots for keys that will be read soon.
     fn touch(&mut self, base: &dyn Read, keys: &[&[u8]]) -> store::Result<()>;

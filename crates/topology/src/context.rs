@@ -1,0 +1,135 @@
+//! What a processor may do: while it is made, and while it runs.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::node::{Outs, TaskCx};
+use crate::port::{NodeIndex, Port, RecordMetadata, Schedule};
+use crate::processor::{Processor, Timer, Timers};
+use crate::store::{StoreKind, StoreRef, ViewSet, with_access};
+
+/// A child of a node, found by name once: see [`Init::child`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child(u16);
+
+/// What a processor's supplier gets beside its stores. The graph is complete by then.
+pub struct Init<'a, P: Processor> {
+    pub(crate) node: NodeIndex,
+    pub(crate) children: &'a [&'a str],
+    pub(crate) port: &'a mut (dyn Port + 'a),
+    pub(crate) timers: &'a mut Timers<P>,
+}
+
+impl<P: Processor> Init<'_, P> {
+    /// The child with this name, for [`Context::forward_to`]. An unknown one is an error that lists the children.
+    pub fn child(&self, name: &str) -> Result<Child> {
+        let found = self.children.iter().position(|c| *c == name).and_then(|at| u16::try_from(at).ok());
+        found.map(Child).ok_or_else(|| {
+            let error = Error::new(ErrorKind::Topology, "find a child").with("child", name);
+            error.with("children", self.children.join(", "))
+        })
+    }
+
+    /// Calls `punctuate` again and again; it gets the processor, so it need not capture anything.
+    ///
+    /// By stream time the first call comes with the first record, by the wall clock after one interval; missed calls
+    /// collapse into one. An interval below 1 ms is an error.
+    pub fn schedule(
+        &mut self,
+        schedule: Schedule,
+        punctuate: impl FnMut(&mut P, &mut Context<'_, P>, i64) -> Result + Send + 'static,
+    ) -> Result<Timer> {
+        self.timers.start(self.port, self.node, schedule, Box::new(punctuate))
+    }
+}
+
+impl<P: Processor> std::fmt::Debug for Init<'_, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Init").field("node", &self.node).field("children", &self.children).finish_non_exhaustive()
+    }
+}
+
+/// What a running processor sees of its task. It holds nothing of the processor, so `self` stays free.
+///
+/// A view of a store borrows the context, so it must have had its last use before something is forwarded; a child may
+/// share the store.
+pub struct Context<'a, P: Processor> {
+    pub(crate) task: TaskCx<'a>,
+    pub(crate) outs: &'a mut Outs<P::Out>,
+    pub(crate) timers: &'a mut Timers<P>,
+    pub(crate) node: NodeIndex,
+}
+
+impl<P: Processor> Context<'_, P> {
+    /// Hands a message to all children; it has been processed down to the sinks when this returns. An error of a child must
+    /// be passed on: the record has failed as a whole.
+    #[inline]
+    pub fn forward(&mut self, message: P::Out) -> Result {
+        self.outs.forward(&mut self.task, message)
+    }
+
+    /// Hands a message to one child.
+    #[inline]
+    pub fn forward_to(&mut self, child: Child, message: P::Out) -> Result {
+        self.outs.forward_to(&mut self.task, child.0, message)
+    }
+
+    /// Opens a store that the processor has declared. A handle of another topology is an error.
+    #[inline]
+    pub fn store<'b, T: StoreKind>(&'b mut self, store: &'b StoreRef<T>) -> Result<T::View<'b>> {
+        store.check(self.task.task.topology)?;
+        let access = self.task.port.store(store.index)?;
+        let [buffer, ..] = &mut self.task.scratch.views;
+        Ok(T::view(with_access(access, buffer, store.index, self.task.task), &store.serdes))
+    }
+
+    /// Opens two to four different stores at once: `let (mut a, mut b) = cx.stores((&self.a, &self.b))?`. The same store
+    /// twice is an error.
+    #[inline]
+    pub fn stores<'b, S: ViewSet<'b>>(&'b mut self, stores: S) -> Result<S::Views> {
+        stores.open(crate::store::parts(self.task.reborrow()))
+    }
+
+    /// Starts a timer, as [`Init::schedule`].
+    pub fn schedule(
+        &mut self,
+        schedule: Schedule,
+        punctuate: impl FnMut(&mut P, &mut Context<'_, P>, i64) -> Result + Send + 'static,
+    ) -> Result<Timer> {
+        self.timers.start(self.task.port, self.node, schedule, Box::new(punctuate))
+    }
+
+    /// Ends a timer; also from inside its own call, and again without harm.
+    pub fn cancel(&mut self, timer: Timer) {
+        self.timers.cancel(self.task.port, timer);
+    }
+
+    /// Asks for a commit soon after the record at hand.
+    pub fn commit(&mut self) {
+        self.task.port.request_commit();
+    }
+
+    /// Where the record at hand comes from; none in a punctuation.
+    pub fn metadata(&self) -> Option<RecordMetadata<'_>> {
+        self.task.port.metadata()
+    }
+
+    /// The event time of the record at hand, or the time of the punctuation (milliseconds since 1970).
+    pub fn timestamp(&self) -> i64 {
+        self.task.port.timestamp()
+    }
+
+    /// The largest event time that the task has seen; -1 before the first record.
+    pub fn stream_time(&self) -> i64 {
+        self.task.port.stream_time()
+    }
+
+    /// The wall clock (milliseconds since 1970), as the application's clock tells it: use this one, so that tests can move it.
+    pub fn wall_time(&self) -> i64 {
+        self.task.port.wall_time()
+    }
+}
+
+impl<P: Processor> std::fmt::Debug for Context<'_, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("node", &self.node).finish_non_exhaustive()
+    }
+}

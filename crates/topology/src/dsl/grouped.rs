@@ -1,0 +1,186 @@
+//! Streams grouped by key, and what can be made of them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::dsl::at::At;
+use crate::dsl::options::Materialized;
+use crate::dsl::repartition::{Cut, CutNames};
+use crate::dsl::stream::missing;
+use crate::dsl::table::{Table, Upserts, declare_store};
+use crate::error::Result;
+use crate::graph::{Graph, NodeSpec, OldValues};
+use crate::names::prefix;
+use crate::node::{Build, Built};
+use crate::nodes::{Aggregate, AggregateNode, Count, Fold, Reduce, TableStore, TryAggregate};
+use crate::record::{Change, Record};
+use crate::serde::{AnySerde, Coder, I64};
+
+/// A stream whose records are taken together by key; [`Stream::group_by`](crate::Stream::group_by) makes it.
+///
+/// If an operator may have changed the key, records go through a repartition topic first, so that equal keys come together
+/// in one task. The topic is called after the grouping, or after the store if the grouping has no name.
+///
+/// # Semantics
+///
+/// Kafka Streams': a record with a null key or value is dropped and counted; a result carries the latest event time of
+/// all records in it; each update of a row is forwarded, unless the store's cache holds it back for a later one.
+#[must_use = "a grouping does nothing until something is made of it"]
+pub struct GroupedStream<K, V> {
+    grouping: Grouping<K, V>,
+    shared: Rc<RefCell<SharedCut>>,
+}
+
+/// What a grouping is made of.
+pub(crate) struct Grouping<K, V> {
+    pub(crate) at: At,
+    pub(crate) rekeyed: bool,
+    pub(crate) key: Option<AnySerde<K>>,
+    pub(crate) value: Option<AnySerde<V>>,
+    /// The user's, for the repartition topic.
+    pub(crate) name: Option<String>,
+}
+
+/// Clones of a named grouping share one repartition topic.
+#[derive(Default)]
+struct SharedCut {
+    source: Option<usize>,
+    /// Known once the grouping has been cloned.
+    allow_fan_out: Option<fn(&mut Graph, usize)>,
+}
+
+impl<K: Clone + 'static, V: Clone + 'static> Clone for GroupedStream<K, V> {
+    fn clone(&self) -> Self {
+        let Grouping { at, rekeyed, key, value, name } = &self.grouping;
+        let allow: fn(&mut Graph, usize) = Graph::allow_fan_out::<Record<K, V>>;
+        allow(&mut at.graph(), at.node);
+        let mut shared = self.shared.borrow_mut();
+        shared.allow_fan_out = Some(allow);
+        if let Some(source) = shared.source {
+            allow(&mut at.graph(), source);
+        }
+        let (key, value, name) = (key.clone(), value.clone(), name.clone());
+        let grouping = Grouping { at: at.clone(), rekeyed: *rekeyed, key, value, name };
+        Self { grouping, shared: self.shared.clone() }
+    }
+}
+
+impl<K, V> std::fmt::Debug for GroupedStream<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Grouping { at, rekeyed, name, .. } = &self.grouping;
+        f.debug_struct("GroupedStream")
+            .field("node", &at.node_name())
+            .field("rekeyed", rekeyed)
+            .field("name", name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: 'static, V: 'static> GroupedStream<K, V> {
+    pub(crate) fn new(grouping: Grouping<K, V>) -> Self {
+        Self { grouping, shared: Rc::default() }
+    }
+
+    /// Names the next operator.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.grouping.at.name = Some(name.into());
+        self
+    }
+
+    /// Counts the records of each key. The value's serde is [`I64`] unless another is given.
+    pub fn count(self, materialized: Materialized<K, i64>) -> Table<K, i64, Upserts> {
+        if materialized.name.is_none() {
+            // Kafka Streams uses up a number here, to keep the names of old programs.
+            self.grouping.at.graph().names.store(prefix::AGGREGATE);
+        }
+        let value = materialized.value.clone().unwrap_or_else(|| Arc::new(I64));
+        self.aggregation(prefix::AGGREGATE, Count, Materialized { value: Some(value), ..materialized })
+    }
+
+    /// Combines the values of each key, pairwise from left to right; the first one is taken as it is.
+    pub fn reduce(
+        self,
+        f: impl Fn(V, V) -> V + Send + Sync + 'static,
+        materialized: Materialized<K, V>,
+    ) -> Table<K, V, Upserts> {
+        let value = materialized.value.clone().or_else(|| self.grouping.value.clone());
+        self.aggregation(prefix::REDUCE, Reduce(f), Materialized { value, ..materialized })
+    }
+
+    /// Puts the values of each key into an aggregate that begins as `initializer` makes it.
+    ///
+    /// An aggregate of the type `Option<A>` with a [`Nullable`](crate::Nullable) serde can delete its row.
+    pub fn aggregate<A: 'static>(
+        self,
+        initializer: impl Fn() -> A + Send + Sync + 'static,
+        aggregator: impl Fn(A, &K, &V) -> A + Send + Sync + 'static,
+        materialized: Materialized<K, A>,
+    ) -> Table<K, A, Upserts> {
+        self.aggregation(prefix::AGGREGATE, Aggregate(initializer, aggregator), materialized)
+    }
+
+    /// As [`GroupedStream::aggregate`], with an aggregator that can fail.
+    pub fn try_aggregate<A: 'static>(
+        self,
+        initializer: impl Fn() -> A + Send + Sync + 'static,
+        aggregator: impl Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static,
+        materialized: Materialized<K, A>,
+    ) -> Table<K, A, Upserts> {
+        self.aggregation(prefix::AGGREGATE, TryAggregate(initializer, aggregator), materialized)
+    }
+
+    fn aggregation<A: 'static, F: Fold<K, V, A>>(
+        self,
+        prefix: &str,
+        fold: F,
+        mut materialized: Materialized<K, A>,
+    ) -> Table<K, A, Upserts> {
+        let Grouping { mut at, rekeyed, key, value, name: group } = self.grouping;
+        let store_name = materialized.name.take().unwrap_or_else(|| at.graph().names.store(prefix));
+        let name = at.next_name(prefix);
+        materialized.key = materialized.key.or(key.clone());
+        if rekeyed {
+            let names = CutNames::generate(&at);
+            let base = group.clone().unwrap_or_else(|| store_name.clone());
+            let key = at.serde(key.or(materialized.key.clone()), || missing("key", "group", &base, "Grouped"));
+            let value = at.serde(value.clone(), || missing("value", "group", &base, "Grouped"));
+            materialized.key = Some(materialized.key.unwrap_or(key.clone()));
+            at = cut(&at, &self.shared, group.is_some(), Cut::of(base, key, value), names);
+        }
+        let store = declare_store(&at, store_name, &name, materialized);
+        let (fold, serdes, value) = (Arc::new(fold), store.serdes.clone(), value.map(Coder::value));
+        let (index, identity) = (store.index, serdes.key().identity());
+        let build: Build = Arc::new(move |b| {
+            let store = TableStore::build(b, index, serdes.clone());
+            let (name, fold, value) = (b.name.clone(), fold.clone(), value.clone());
+            Ok(Built::node(AggregateNode::<K, V, A, F> { name, fold, store, value, outs: b.outs()? }))
+        });
+        let mut spec = NodeSpec::processor(name, vec![at.node], build).keeping_key();
+        spec.stores = vec![index];
+        spec.lookup = Some((index, identity));
+        spec.old = OldValues { gives: true, ..OldValues::default() };
+        let node = at.graph().add::<Record<K, V>, Record<K, Change<A>>>(spec);
+        Table::of(at.moved(node), Some(store))
+    }
+}
+
+/// The source behind the repartition topic; a named grouping makes one only once.
+fn cut<K: 'static, V: 'static>(
+    at: &At,
+    shared: &RefCell<SharedCut>,
+    named: bool,
+    cut: Cut<K, V>,
+    names: CutNames,
+) -> At {
+    let mut shared = shared.borrow_mut();
+    if let Some(source) = shared.source.filter(|_| named) {
+        return at.moved(source);
+    }
+    let source = cut.add(at, names);
+    if let Some(allow) = shared.allow_fan_out {
+        allow(&mut at.graph(), source.node);
+    }
+    shared.source = Some(source.node);
+    source
+}

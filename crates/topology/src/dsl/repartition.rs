@@ -1,0 +1,140 @@
+//! The cut between two sub-topologies: a null-key filter and a sink on one side, a source on the other.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::dsl::at::At;
+use crate::graph::{NodeKind, NodeSpec, RepartitionEntry, SinkEntry, SourceEntry};
+use crate::names::{self, prefix};
+use crate::node::{Build, Built};
+use crate::nodes::{Extractor, NullKeyFilter, Partitioner, SinkNode, SourceNode, StreamRoot};
+use crate::port::SinkIndex;
+use crate::record::Record;
+use crate::serde::{AnySerde, Coder};
+use crate::topology::{Topic, index};
+
+/// A repartition topic and its two ends.
+pub(crate) struct Cut<K, V> {
+    /// What the topic is called after.
+    pub(crate) base: String,
+    pub(crate) key: AnySerde<K>,
+    pub(crate) value: AnySerde<V>,
+    pub(crate) partitions: Option<i32>,
+    pub(crate) configs: BTreeMap<String, String>,
+    pub(crate) partitioner: Option<Partitioner<K, V>>,
+}
+
+/// The numbers that Kafka Streams uses up for the three nodes, in its order.
+pub(crate) struct CutNames {
+    sink: String,
+    filter: String,
+    source: String,
+}
+
+impl CutNames {
+    pub(crate) fn generate(at: &At) -> Self {
+        let names = &mut at.graph().names;
+        let sink = names.generate(prefix::STREAM_SINK);
+        let filter = names.generate(prefix::FILTER);
+        let source = names.generate(prefix::STREAM_SOURCE);
+        Self { sink, filter, source }
+    }
+}
+
+impl<K: 'static, V: 'static> Cut<K, V> {
+    pub(crate) fn of(base: String, key: AnySerde<K>, value: AnySerde<V>) -> Self {
+        Self { base, key, value, partitions: None, configs: BTreeMap::new(), partitioner: None }
+    }
+
+    /// Adds the nodes behind `at`; the answer is the new source.
+    pub(crate) fn add(self, at: &At, generated: CutNames) -> At {
+        const SUFFIX: &str = "-repartition";
+        let topic = if self.base.ends_with(SUFFIX) { self.base.clone() } else { format!("{}{SUFFIX}", self.base) };
+        let entry = RepartitionEntry {
+            name: topic.clone(),
+            partitions: self.partitions,
+            configs: self.configs.clone(),
+            parent: at.node_name(),
+        };
+        let fresh = at.graph().add_repartition(entry);
+        let names = if names::is_generated(&self.base) || !fresh {
+            generated
+        } else {
+            let [sink, filter, source] = ["sink", "filter", "source"].map(|end| format!("{topic}-{end}"));
+            CutNames { sink, filter, source }
+        };
+        let topic = Topic { name: topic, internal: true };
+        let filter = self.filter(at, names.filter);
+        self.sink(&at.moved(filter), names.sink, topic.clone());
+        at.moved(self.source(at, names.source, topic))
+    }
+
+    fn filter(&self, at: &At, name: String) -> usize {
+        let key = Coder::key(self.key.clone());
+        let build: Build =
+            Arc::new(move |b| Ok(Built::node(NullKeyFilter::<K, V> { key: key.clone(), outs: b.outs()? })));
+        let spec = NodeSpec::processor(name, vec![at.node], build).keeping_key();
+        at.graph().add::<Record<K, V>, Record<K, V>>(spec)
+    }
+
+    fn sink(&self, at: &At, name: String, topic: Topic) {
+        add_sink(at, name, topic, self.key.clone(), self.value.clone(), self.partitioner.clone());
+    }
+
+    fn source(&self, at: &At, name: String, topic: Topic) -> usize {
+        let (key, value) = (Coder::key(self.key.clone()), Coder::value(self.value.clone()));
+        let build: Build = Arc::new(move |b| {
+            let (key, value, extractor) = (key.clone(), value.clone(), Extractor::Fail);
+            let (name, outs, reading) = (b.name.clone(), b.outs()?, PhantomData::<fn() -> StreamRoot>);
+            Ok(Built::Root(Box::new(SourceNode { name, key, value, extractor, outs, reading })))
+        });
+        let mut graph = at.graph();
+        let node = graph.nodes.len();
+        let source = graph.add_source(SourceEntry {
+            node,
+            topics: vec![topic],
+            key: self.key.identity(),
+            timestamp_extractor: false,
+            reset: None,
+        });
+        let mut spec = NodeSpec::processor(name, Vec::new(), build).keeping_key();
+        spec.kind = NodeKind::Source(source);
+        graph.add::<(), Record<K, V>>(spec)
+    }
+}
+
+/// Adds a sink behind `at`.
+pub(crate) fn add_sink<K: 'static, V: 'static>(
+    at: &At,
+    name: String,
+    topic: Topic,
+    key: AnySerde<K>,
+    value: AnySerde<V>,
+    partitioner: Option<Partitioner<K, V>>,
+) {
+    let mut graph = at.graph();
+    let node = graph.nodes.len();
+    let sink = graph.add_sink(SinkEntry { node, topic, partitioner: partitioner.is_some() });
+    let parents = vec![at.node];
+    add_sink_node(&mut graph, name, sink, parents, (Coder::key(key), Coder::value(value)), partitioner);
+}
+
+/// Adds the node of a registered sink.
+pub(crate) fn add_sink_node<K: 'static, V: 'static>(
+    graph: &mut crate::graph::Graph,
+    name: String,
+    sink: usize,
+    parents: Vec<usize>,
+    (key, value): (Coder<K>, Coder<V>),
+    partitioner: Option<Partitioner<K, V>>,
+) {
+    let build: Build = Arc::new(move |b| {
+        let (key, value, partitioner) = (key.clone(), value.clone(), partitioner.clone());
+        let reuse = key.identity().is_same(b.origin);
+        Ok(Built::node(SinkNode { name: b.name.clone(), sink: SinkIndex(index(sink)), key, value, partitioner, reuse }))
+    });
+    let mut spec = NodeSpec::processor(name, parents, build);
+    spec.kind = NodeKind::Sink(sink);
+    graph.add::<Record<K, V>, ()>(spec);
+}

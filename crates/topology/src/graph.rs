@@ -1,0 +1,317 @@
+//! The graph as data, while it is being defined: nodes, stores and topics by name, and the mistakes made so far.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::names::{self, Names};
+use crate::node::{Build, CloneFn, EdgeFn, edge};
+use crate::problem::{Problem, ProblemKind};
+use crate::serde::SerdeId;
+use crate::store::StoreDef;
+use crate::topology::{OffsetReset, Topic};
+
+/// A type, to be compared and to be named in a message.
+#[derive(Clone, Copy)]
+pub(crate) struct Ty {
+    id: TypeId,
+    name: &'static str,
+}
+
+impl Ty {
+    fn of<T: 'static>() -> Self {
+        Self { id: TypeId::of::<T>(), name: std::any::type_name::<T>() }
+    }
+
+    fn short(self) -> String {
+        names::short_type(self.name)
+    }
+}
+
+/// What a node is to the outside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    /// Reads the source with this number.
+    Source(usize),
+    /// Writes to the sink with this number.
+    Sink(usize),
+    Processor,
+}
+
+/// What a table's node does with old values.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct OldValues {
+    /// It needs them of its parent if its parent has them.
+    pub(crate) asks: bool,
+    /// It has them if its parent has them, and needs them if a child does.
+    pub(crate) passes: bool,
+    /// It has them from a store of its own.
+    pub(crate) gives: bool,
+}
+
+/// A node, as it is added.
+pub(crate) struct NodeSpec {
+    pub(crate) name: String,
+    pub(crate) kind: NodeKind,
+    pub(crate) parents: Vec<usize>,
+    pub(crate) stores: Vec<usize>,
+    /// Whatever it forwards has the key of what it received.
+    pub(crate) keeps_key: bool,
+    /// It looks its store up with the record's key, written by a serde of this identity.
+    pub(crate) lookup: Option<(usize, SerdeId)>,
+    pub(crate) old: OldValues,
+    /// It gives each message to one child only.
+    pub(crate) routes: bool,
+    pub(crate) build: Build,
+}
+
+impl NodeSpec {
+    pub(crate) fn processor(name: String, parents: Vec<usize>, build: Build) -> Self {
+        Self {
+            name,
+            kind: NodeKind::Processor,
+            parents,
+            stores: Vec::new(),
+            keeps_key: false,
+            lookup: None,
+            old: OldValues::default(),
+            routes: false,
+            build,
+        }
+    }
+
+    pub(crate) fn keeping_key(mut self) -> Self {
+        self.keeps_key = true;
+        self
+    }
+}
+
+/// A node in the definition.
+pub(crate) struct NodeDef {
+    pub(crate) name: Arc<str>,
+    pub(crate) spec: NodeSpec,
+    pub(crate) output: Ty,
+    pub(crate) children: Vec<usize>,
+    /// A [`CloneFn`] of the output's type.
+    pub(crate) clone: Option<Box<dyn Any + Send + Sync>>,
+    pub(crate) edge: EdgeFn,
+}
+
+pub(crate) struct SourceEntry {
+    pub(crate) node: usize,
+    pub(crate) topics: Vec<Topic>,
+    pub(crate) key: SerdeId,
+    pub(crate) timestamp_extractor: bool,
+    pub(crate) reset: Option<OffsetReset>,
+}
+
+pub(crate) struct SinkEntry {
+    pub(crate) node: usize,
+    pub(crate) topic: Topic,
+    pub(crate) partitioner: bool,
+}
+
+pub(crate) struct StoreEntry {
+    pub(crate) def: StoreDef,
+    /// The node that forwards what the drained store gives.
+    pub(crate) owner: Option<usize>,
+    /// Who defined it, for messages.
+    pub(crate) by: String,
+}
+
+pub(crate) struct RepartitionEntry {
+    /// Without the application's id.
+    pub(crate) name: String,
+    pub(crate) partitions: Option<i32>,
+    pub(crate) configs: BTreeMap<String, String>,
+    /// The stream that is repartitioned, for messages.
+    pub(crate) parent: String,
+}
+
+/// The definition of a topology.
+pub(crate) struct Graph {
+    /// Different for each builder of the process; handles carry it.
+    pub(crate) id: u64,
+    pub(crate) names: Names,
+    pub(crate) nodes: Vec<NodeDef>,
+    pub(crate) sources: Vec<SourceEntry>,
+    pub(crate) sinks: Vec<SinkEntry>,
+    pub(crate) stores: Vec<StoreEntry>,
+    pub(crate) repartitions: Vec<RepartitionEntry>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            names: Names::default(),
+            nodes: Vec::new(),
+            sources: Vec::new(),
+            sinks: Vec::new(),
+            stores: Vec::new(),
+            repartitions: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+}
+
+impl Graph {
+    pub(crate) fn problem(&mut self, kind: ProblemKind, message: String) {
+        self.problems.push(Problem { kind, message });
+    }
+
+    /// Adds a node that takes `I` and forwards `O`.
+    pub(crate) fn add<I: 'static, O: 'static>(&mut self, spec: NodeSpec) -> usize {
+        let id = self.nodes.len();
+        self.check_name("a node", &spec.name);
+        if let Some(other) = self.nodes.iter().find(|n| *n.name == *spec.name) {
+            let (one, two) = (self.describe_node(&other.spec), self.describe_node(&spec));
+            self.problem(ProblemKind::Clash, format!("`{}` names both {one} and {two}", spec.name));
+        }
+        let (input, output) = (Ty::of::<I>(), Ty::of::<O>());
+        for &parent in &spec.parents {
+            self.connect(parent, id, &spec.name, input);
+        }
+        self.nodes.push(NodeDef {
+            name: spec.name.as_str().into(),
+            spec,
+            output,
+            children: Vec::new(),
+            clone: None,
+            edge: edge::<I>,
+        });
+        id
+    }
+
+    fn connect(&mut self, parent: usize, child: usize, name: &str, input: Ty) {
+        let Some(node) = self.nodes.get_mut(parent) else { return };
+        node.children.push(child);
+        if node.output.id != input.id {
+            let message = format!(
+                "processor `{name}` takes `{}`, but its parent `{}` forwards `{}`",
+                input.short(),
+                node.name,
+                node.output.short()
+            );
+            self.problem(ProblemKind::TypeMismatch, message);
+        }
+    }
+
+    /// From now on the node may have several children.
+    pub(crate) fn allow_fan_out<T: Clone + 'static>(&mut self, node: usize) {
+        if let Some(node) = self.nodes.get_mut(node).filter(|n| n.clone.is_none()) {
+            let clone: CloneFn<T> = Arc::new(T::clone);
+            node.clone = Some(Box::new(clone));
+        }
+    }
+
+    /// The parents of a node, by name.
+    pub(crate) fn parents(&mut self, child: &str, parents: &[&str]) -> Vec<usize> {
+        if parents.is_empty() {
+            self.problem(ProblemKind::UnknownParent, format!("`{child}` names no parent, so nothing would reach it"));
+        }
+        let mut found = Vec::with_capacity(parents.len());
+        for parent in parents {
+            match self.nodes.iter().position(|n| &*n.name == *parent) {
+                Some(at) if found.contains(&at) => {
+                    self.problem(ProblemKind::Clash, format!("`{child}` names its parent `{parent}` twice"));
+                }
+                Some(at) => found.push(at),
+                None => self.problem(
+                    ProblemKind::UnknownParent,
+                    format!(
+                        "`{child}` names the parent `{parent}`, which is not there; add parents before their children"
+                    ),
+                ),
+            }
+        }
+        found
+    }
+
+    /// Adds a store; a name that is taken is reported and given once more.
+    pub(crate) fn add_store(&mut self, def: StoreDef, by: String) -> usize {
+        self.check_name("a store", &def.name);
+        if let Some(other) = self.stores.iter().find(|s| s.def.name == def.name) {
+            let message = format!("the store `{}` is defined twice: by {} and by {by}", def.name, other.by);
+            self.problem(ProblemKind::Clash, message);
+        }
+        self.stores.push(StoreEntry { def, owner: None, by });
+        self.stores.len() - 1
+    }
+
+    /// Registers a source's topics; the node is added by the caller under the number returned.
+    pub(crate) fn add_source(&mut self, entry: SourceEntry) -> usize {
+        for topic in &entry.topics {
+            self.check_name("a topic", &topic.name);
+            let taken = self.sources.iter().find(|s| s.topics.contains(topic)).map(|s| s.node);
+            if let Some(other) = taken {
+                let other = self.nodes.get(other).map_or("another source", |n| &n.name);
+                let message = format!(
+                    "the topic `{}` is read by two sources, `{other}` is the first; read it once and clone the stream",
+                    topic.name
+                );
+                self.problem(ProblemKind::Clash, message);
+            }
+        }
+        if entry.topics.is_empty() {
+            self.problem(ProblemKind::Shape, "a source reads no topic".to_owned());
+        }
+        self.sources.push(entry);
+        self.sources.len() - 1
+    }
+
+    pub(crate) fn add_sink(&mut self, entry: SinkEntry) -> usize {
+        self.check_name("a topic", &entry.topic.name);
+        self.sinks.push(entry);
+        self.sinks.len() - 1
+    }
+
+    /// Registers a repartition topic; false if there is one of this name already.
+    pub(crate) fn add_repartition(&mut self, entry: RepartitionEntry) -> bool {
+        if let Some(n) = entry.partitions.filter(|n| *n < 1) {
+            let message =
+                format!("the repartition topic `{}` is to have {n} partitions; at least 1 is needed", entry.name);
+            self.problem(ProblemKind::Shape, message);
+        }
+        let Some(other) = self.repartitions.iter().find(|r| r.name == entry.name) else {
+            self.repartitions.push(entry);
+            return true;
+        };
+        let message = format!(
+            "the repartition topic `{}` is made twice: behind `{}` and behind `{}`; name them differently",
+            entry.name, other.parent, entry.parent
+        );
+        self.problem(ProblemKind::Clash, message);
+        false
+    }
+
+    fn check_name(&mut self, what: &str, name: &str) {
+        if let Some(why) = names::illegal(name) {
+            self.problem(ProblemKind::IllegalName, format!("{what} cannot be called `{name}`: {why}"));
+        }
+    }
+
+    fn describe_node(&self, spec: &NodeSpec) -> String {
+        let topic = |topic: &Topic| format!("`{}`", topic.name);
+        match spec.kind {
+            NodeKind::Source(at) => {
+                let topics = self.sources.get(at).map(|s| s.topics.iter().map(topic).collect::<Vec<_>>().join(", "));
+                format!("the source of {}", topics.unwrap_or_default())
+            }
+            NodeKind::Sink(at) => {
+                format!("the sink to {}", self.sinks.get(at).map(|s| topic(&s.topic)).unwrap_or_default())
+            }
+            NodeKind::Processor => {
+                let names: Vec<_> =
+                    spec.parents.iter().filter_map(|p| self.nodes.get(*p)).map(|p| format!("`{}`", p.name)).collect();
+                format!(
+                    "the processor behind {}",
+                    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+                )
+            }
+        }
+    }
+}

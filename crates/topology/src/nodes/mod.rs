@@ -1,0 +1,24 @@
+//! The nodes that the library itself puts into a graph.
+
+mod aggregate;
+mod fixed_key;
+mod null_key;
+mod op;
+mod sink;
+mod source;
+mod split;
+mod table;
+mod table_store;
+
+pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAggregate};
+pub(crate) use fixed_key::{FixKey, fixed_key_outs};
+pub(crate) use null_key::NullKeyFilter;
+pub(crate) use op::{
+    Filter, FlatMap, FlatMapValues, Foreach, Map, MapValues, Op, OpNode, Pass, Peek, SelectKey, TryFilter, TryMap,
+    TryMapValues, TryPeek,
+};
+pub(crate) use sink::{Partitioner, SinkNode};
+pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
+pub(crate) use split::{Predicates, SplitNode};
+pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
+pub(crate) use table_store::TableStore;

@@ -1,0 +1,70 @@
+//! Sinks: records become bytes and leave the task.
+
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::node::{Event, Node, TaskCx};
+use crate::port::{Out, SinkIndex};
+use crate::record::Record;
+use crate::serde::Coder;
+
+/// Chooses a partition from the key, the value and the partition count; `None`: the default partitioner does.
+pub(crate) type Partitioner<K, V> = Arc<dyn Fn(&K, &V, i32) -> Option<i32> + Send + Sync>;
+
+pub(crate) struct SinkNode<K, V> {
+    pub(crate) name: Arc<str>,
+    pub(crate) sink: SinkIndex,
+    pub(crate) key: Coder<K>,
+    pub(crate) value: Coder<V>,
+    pub(crate) partitioner: Option<Partitioner<K, V>>,
+    /// The source key's bytes are what the key's serde would write.
+    pub(crate) reuse: bool,
+}
+
+impl<K: 'static, V: 'static> SinkNode<K, V> {
+    #[inline]
+    fn send(&self, cx: &mut TaskCx<'_>, record: &Record<K, V>) -> Result {
+        let TaskCx { port, source_key, scratch, .. } = cx;
+        let key = match source_key.filter(|_| self.reuse) {
+            Some(key) => Some(key),
+            None => {
+                scratch.key.clear();
+                self.key.encode(&record.key, &mut scratch.key)?.then_some(scratch.key.as_slice())
+            }
+        };
+        scratch.value.clear();
+        let value = self.value.encode(&record.value, &mut scratch.value)?.then_some(scratch.value.as_slice());
+        let partition = match &self.partitioner {
+            None => None,
+            Some(choose) => self.partition(
+                choose(&record.key, &record.value, port.partitions(self.sink)),
+                port.partitions(self.sink),
+            )?,
+        };
+        let (timestamp, headers) = (record.timestamp, &record.headers);
+        port.send(&Out { sink: self.sink, partition, timestamp, key, value, headers })
+    }
+
+    fn partition(&self, chosen: Option<i32>, count: i32) -> Result<Option<i32>> {
+        match chosen {
+            Some(partition) if !(0..count).contains(&partition) => {
+                let error = Error::new(ErrorKind::Processing, "choose a partition");
+                Err(error.with("partition", partition).with("partitions", count))
+            }
+            fine => Ok(fine),
+        }
+    }
+}
+
+impl<K: 'static, V: 'static> Node<Record<K, V>> for SinkNode<K, V> {
+    fn receive(&mut self, cx: &mut TaskCx<'_>, record: Record<K, V>) -> Result {
+        match self.send(cx, &record) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(e.at(&self.name)),
+        }
+    }
+
+    fn visit(&mut self, _: &mut TaskCx<'_>, _: &[u16], _: Event<'_>) -> Result {
+        Err(Error::new(ErrorKind::Topology, "take an event").at(&self.name))
+    }
+}

@@ -1,0 +1,133 @@
+//! Tables: the source that keeps rows, operators on rows, and the way back to a stream.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::dsl::TableKind;
+use crate::error::Result;
+use crate::node::{Event, Node, Outs, TaskCx};
+use crate::nodes::aggregate::drained_or_on;
+use crate::nodes::table_store::{TableStore, Updated};
+use crate::port::Dropped;
+use crate::record::{Change, Record};
+use crate::serde::Coder;
+
+/// What becomes of the updates that make a table.
+pub(crate) struct TableSourceNode<K, I, V> {
+    pub(crate) name: Arc<str>,
+    /// The row's new value; `None`: the row is deleted.
+    pub(crate) row: fn(I) -> Option<V>,
+    /// None: nobody needs the rows.
+    pub(crate) store: Option<TableStore<K, V>>,
+    pub(crate) key: Coder<K>,
+    pub(crate) outs: Outs<Record<K, Change<V>>>,
+}
+
+impl<K: 'static, I: 'static, V: 'static> TableSourceNode<K, I, V> {
+    fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, I>) -> Result {
+        let Record { key, value, timestamp, headers } = record;
+        let value = (self.row)(value);
+        let updated = match &self.store {
+            _ if self.key.is_null(&key) => Updated::NullKey,
+            // The newest arrival wins, even if it is older.
+            Some(store) => store.replace(cx, &key, timestamp, value, false)?,
+            None => Updated::Forward(Change { new: value, old: None }, timestamp),
+        };
+        match updated {
+            Updated::Forward(value, timestamp) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
+            Updated::Later => Ok(()),
+            Updated::NullKey => {
+                cx.port.dropped(Dropped::NullKey);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<K: 'static, I: 'static, V: 'static> Node<Record<K, I>> for TableSourceNode<K, I, V> {
+    fn receive(&mut self, cx: &mut TaskCx<'_>, record: Record<K, I>) -> Result {
+        self.step(cx, record).map_err(|e| e.at(&self.name))
+    }
+
+    fn visit(&mut self, cx: &mut TaskCx<'_>, path: &[u16], event: Event<'_>) -> Result {
+        match &self.store {
+            Some(store) => drained_or_on(&self.name, store, &mut self.outs, cx, path, event),
+            None => self.outs.visit(cx, path, event),
+        }
+    }
+}
+
+/// Makes the value of one row from that of another; `None`: there is no such row.
+pub(crate) type RowFn<K, V, W> = Arc<dyn Fn(&K, V) -> Result<Option<W>> + Send + Sync>;
+
+/// Filters or maps the rows of a table, with or without a store of its own.
+pub(crate) struct TableOpNode<K, V, W> {
+    pub(crate) name: Arc<str>,
+    pub(crate) row: RowFn<K, V, W>,
+    pub(crate) store: Option<TableStore<K, W>>,
+    /// The parent says what rows were before.
+    pub(crate) has_old: bool,
+    /// A child needs to know.
+    pub(crate) wants_old: bool,
+    /// Rows may go that the parent keeps: do not tell of one that was not here before either.
+    pub(crate) filters: bool,
+    pub(crate) outs: Outs<Record<K, Change<W>>>,
+}
+
+impl<K: 'static, V: 'static, W: 'static> TableOpNode<K, V, W> {
+    fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, Change<V>>) -> Result {
+        let Record { key, value, timestamp, headers } = record;
+        let row = |value: Option<V>| match value {
+            Some(value) => (self.row)(&key, value),
+            None => Ok(None),
+        };
+        let new = row(value.new)?;
+        let updated = match &self.store {
+            Some(store) => store.replace(cx, &key, timestamp, new, self.filters)?,
+            None => {
+                let old = if self.has_old && (self.wants_old || self.filters) { row(value.old)? } else { None };
+                Updated::Forward(Change { new, old }, timestamp)
+            }
+        };
+        let Updated::Forward(value, timestamp) = updated else { return Ok(()) };
+        let knows_old = self.store.is_some() || self.has_old;
+        if self.filters && knows_old && value.new.is_none() && value.old.is_none() {
+            return Ok(());
+        }
+        self.outs.forward(cx, Record { key, value, timestamp, headers })
+    }
+}
+
+impl<K: 'static, V: 'static, W: 'static> Node<Record<K, Change<V>>> for TableOpNode<K, V, W> {
+    fn receive(&mut self, cx: &mut TaskCx<'_>, record: Record<K, Change<V>>) -> Result {
+        self.step(cx, record).map_err(|e| e.at(&self.name))
+    }
+
+    fn visit(&mut self, cx: &mut TaskCx<'_>, path: &[u16], event: Event<'_>) -> Result {
+        match &self.store {
+            Some(store) => drained_or_on(&self.name, store, &mut self.outs, cx, path, event),
+            None => self.outs.visit(cx, path, event),
+        }
+    }
+}
+
+/// Forwards what rows are now.
+pub(crate) struct ToStreamNode<K, V: 'static, D: TableKind> {
+    pub(crate) outs: Outs<Record<K, D::Streamed<V>>>,
+    pub(crate) table: PhantomData<fn(V)>,
+}
+
+impl<K: 'static, V: 'static, D: TableKind> Node<Record<K, Change<V>>> for ToStreamNode<K, V, D> {
+    #[inline]
+    fn receive(&mut self, cx: &mut TaskCx<'_>, record: Record<K, Change<V>>) -> Result {
+        let Record { key, value, timestamp, headers } = record;
+        match D::streamed(value.new) {
+            Some(value) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
+            None => Ok(()),
+        }
+    }
+
+    fn visit(&mut self, cx: &mut TaskCx<'_>, path: &[u16], event: Event<'_>) -> Result {
+        self.outs.visit(cx, path, event)
+    }
+}

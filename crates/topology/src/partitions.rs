@@ -1,0 +1,93 @@
+//! How many partitions internal topics and how many tasks sub-topologies have, as Kafka Streams resolves it.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::topology::{InternalTopicKind, SourceDef, Topic, Topology};
+
+/// The counts of one topology for the topics as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partitions {
+    /// The partition count of each internal topic, by its place in [`Topology::internal_topics`].
+    pub internal: Vec<i32>,
+    /// The number of tasks of each sub-topology. A task whose number is beyond a topic's partitions reads nothing of it.
+    pub tasks: Vec<i32>,
+}
+
+impl Topology {
+    /// Resolves all partition counts; `count` knows those of the topics that are not the library's own.
+    ///
+    /// A repartition topic has as many as it was given, or as the widest topic read by the sub-topologies that write to it; a
+    /// sub-topology has as many tasks as its widest topic; a changelog has a partition per task.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Topology`], naming the topics that `count` does not know, or those whose count depends on itself.
+    pub fn partitions(&self, count: impl Fn(&str) -> Option<i32>) -> Result<Partitions> {
+        let mut known = self.external_counts(count)?;
+        self.resolve_repartitions(&mut known)?;
+        let tasks: Vec<i32> = (0..self.sub_topologies().len()).map(|sub| self.widest(sub, &known)).collect();
+        let internal = self.internal_topics().iter().map(|topic| match topic.kind {
+            InternalTopicKind::Repartition => known.get(&topic.topic).copied().unwrap_or_default(),
+            InternalTopicKind::Changelog(store) => {
+                let sub = self.stores().get(store.0 as usize).map(|s| s.sub as usize);
+                sub.and_then(|sub| tasks.get(sub)).copied().unwrap_or_default()
+            }
+        });
+        Ok(Partitions { internal: internal.collect(), tasks })
+    }
+
+    fn external_counts(&self, count: impl Fn(&str) -> Option<i32>) -> Result<BTreeMap<Topic, i32>> {
+        let mut known = BTreeMap::new();
+        let mut missing = Vec::new();
+        for topic in self.sources().iter().flat_map(|s| &s.topics).filter(|t| !t.internal) {
+            match count(&topic.name) {
+                Some(partitions) => drop(known.insert(topic.clone(), partitions)),
+                None => missing.push(topic.name.as_str()),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(known);
+        }
+        Err(Error::new(ErrorKind::Topology, "find the source topics").with("missing_topics", missing.join(", ")))
+    }
+
+    fn resolve_repartitions(&self, known: &mut BTreeMap<Topic, i32>) -> Result {
+        let mut open = Vec::new();
+        for topic in self.internal_topics().iter().filter(|t| t.kind == InternalTopicKind::Repartition) {
+            match topic.partitions {
+                Some(partitions) => drop(known.insert(topic.topic.clone(), partitions)),
+                None => open.push(&topic.topic),
+            }
+        }
+        while !open.is_empty() {
+            let before = open.len();
+            open.retain(|topic| match self.count_of(topic, known) {
+                Some(partitions) => {
+                    known.insert((*topic).clone(), partitions);
+                    false
+                }
+                None => true,
+            });
+            if open.len() == before {
+                let names: Vec<_> = open.iter().map(|t| t.name.as_str()).collect();
+                let error = Error::new(ErrorKind::Topology, "resolve partition counts");
+                return Err(error.with("topics", names.join(", ")).with("fix", "give one of them a partition count"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The widest topic read by the sub-topologies that write to this one, once all of those are known.
+    fn count_of(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
+        let writers = || self.sinks().iter().filter(|s| s.topic == *topic).map(|s| s.sub);
+        let read = |s: &&SourceDef| writers().any(|sub| sub == s.sub);
+        let counts = self.sources().iter().filter(read).flat_map(|s| &s.topics).map(|t| known.get(t).copied());
+        counts.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    fn widest(&self, sub: usize, known: &BTreeMap<Topic, i32>) -> i32 {
+        let sources = self.sources().iter().filter(|s| s.sub as usize == sub);
+        sources.flat_map(|s| &s.topics).filter_map(|t| known.get(t).copied()).max().unwrap_or_default()
+    }
+}

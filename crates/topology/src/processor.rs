@@ -1,0 +1,176 @@
+//! The Processor API: what a processor is, how it is made, and the node around it.
+
+use std::sync::Arc;
+
+use crate::context::{Context, Init};
+use crate::error::{Error, ErrorKind, Result};
+use crate::node::{BuildCx, Event, Node, Outs, TaskCx};
+use crate::port::{NodeIndex, Port, Schedule, TimerId};
+
+/// User code in the middle of the graph, with state of its own and stores.
+///
+/// # One instance per task
+///
+/// A processor is made by its supplier, once per build of a task's graph (at start, when a task moves to another thread,
+/// after a rollback), and never shared: its fields need no lock and start fresh each time. What must survive goes into a
+/// store.
+///
+/// # Errors
+///
+/// An error leaves no trace of the record: its store writes and forwards are undone (the processor's own fields are the
+/// processor's affair), and the application's handler decides what happens next.
+///
+/// ```
+/// use millpond_topology::*;
+///
+/// /// Lets the first record of each key through.
+/// struct Dedup { seen: StoreRef<KeyValue<String, i64>> }
+///
+/// impl Processor for Dedup {
+///     type In = Record<String, String>;
+///     type Out = Record<String, String>;
+///
+///     fn process(&mut self, cx: &mut Context<'_, Self>, record: Self::In) -> Result {
+///         let mut seen = cx.store(&self.seen)?;
+///         if seen.get(&record.key)?.is_some() {
+///             return Ok(());
+///         }
+///         seen.put(&record.key, &record.timestamp)?;
+///         cx.forward(record)
+///     }
+/// }
+///
+/// let mut builder = Topology::builder();
+/// let seen = builder.key_value_store("seen", Utf8, I64);
+/// builder
+///     .stream("orders", Consumed::with(Utf8, Utf8))
+///     .process(&seen, |_, seen| Ok(Dedup { seen }))
+///     .to("fresh-orders", Produced::with(Utf8, Utf8));
+/// # builder.build().unwrap();
+/// ```
+pub trait Processor: Sized + Send + 'static {
+    /// What it receives, such as `Record<String, i64>`.
+    type In: 'static;
+    /// What it forwards.
+    type Out: 'static;
+
+    /// Takes one record.
+    fn process(&mut self, cx: &mut Context<'_, Self>, message: Self::In) -> Result;
+}
+
+/// A timer of a processor, to [cancel](Context::cancel) it by. Cancelling twice does no harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer {
+    pub(crate) id: TimerId,
+    pub(crate) slot: u32,
+}
+
+/// What a timer calls: the processor, its context and the time (milliseconds since 1970).
+pub(crate) type TimerFn<P> = Box<dyn FnMut(&mut P, &mut Context<'_, P>, i64) -> Result + Send>;
+
+/// A node's timers, by slot. A slot is used again once its timer is cancelled; the id tells them apart.
+pub(crate) struct Timers<P: Processor>(Vec<Option<(TimerId, Option<TimerFn<P>>)>>);
+
+impl<P: Processor> Timers<P> {
+    pub(crate) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(crate) fn start(
+        &mut self,
+        port: &mut dyn Port,
+        node: NodeIndex,
+        schedule: Schedule,
+        f: TimerFn<P>,
+    ) -> Result<Timer> {
+        if schedule.every_ms < 1 {
+            let error = Error::new(ErrorKind::Topology, "schedule a punctuation");
+            return Err(error.with("cause", "at least 1 ms").with("every_ms", schedule.every_ms));
+        }
+        let free = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
+        let slot = crate::topology::index(free);
+        let id = port.schedule(node, slot, schedule);
+        match self.0.get_mut(free) {
+            Some(place) => *place = Some((id, Some(f))),
+            None => self.0.push(Some((id, Some(f)))),
+        }
+        Ok(Timer { id, slot })
+    }
+
+    /// Ends a timer, even if it is the one that is running.
+    pub(crate) fn cancel(&mut self, port: &mut dyn Port, timer: Timer) {
+        port.cancel(timer.id);
+        if let Some(place) = self.0.get_mut(timer.slot as usize)
+            && place.as_ref().is_some_and(|(id, _)| *id == timer.id)
+        {
+            *place = None;
+        }
+    }
+
+    fn take(&mut self, slot: u32) -> Option<(TimerId, TimerFn<P>)> {
+        let (id, f) = self.0.get_mut(slot as usize)?.as_mut()?;
+        Some((*id, f.take()?))
+    }
+
+    /// Puts back what was taken, unless it was cancelled meanwhile.
+    fn put_back(&mut self, slot: u32, id: TimerId, f: TimerFn<P>) {
+        if let Some(Some(place)) = self.0.get_mut(slot as usize)
+            && place.0 == id
+        {
+            place.1 = Some(f);
+        }
+    }
+}
+
+/// A processor in a task.
+pub(crate) struct ProcessorNode<P: Processor> {
+    name: Arc<str>,
+    node: NodeIndex,
+    processor: P,
+    outs: Outs<P::Out>,
+    timers: Timers<P>,
+}
+
+impl<P: Processor> ProcessorNode<P> {
+    pub(crate) fn build(
+        b: &mut BuildCx<'_>,
+        outs: Outs<P::Out>,
+        make: impl FnOnce(&mut Init<'_, P>) -> Result<P>,
+    ) -> Result<Self> {
+        let mut timers = Timers::new();
+        let mut init = Init { node: b.node, children: &b.names, port: &mut *b.port, timers: &mut timers };
+        let processor = make(&mut init)?;
+        Ok(Self { name: b.name.clone(), node: b.node, processor, outs, timers })
+    }
+
+    #[inline]
+    fn run(&mut self, cx: &mut TaskCx<'_>, f: impl FnOnce(&mut P, &mut Context<'_, P>) -> Result) -> Result {
+        let mut context =
+            Context { task: cx.reborrow(), outs: &mut self.outs, timers: &mut self.timers, node: self.node };
+        match f(&mut self.processor, &mut context) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(e.at(&self.name)),
+        }
+    }
+}
+
+impl<P: Processor> Node<P::In> for ProcessorNode<P> {
+    fn receive(&mut self, cx: &mut TaskCx<'_>, message: P::In) -> Result {
+        self.run(cx, |processor, cx| processor.process(cx, message))
+    }
+
+    fn visit(&mut self, cx: &mut TaskCx<'_>, path: &[u16], event: Event<'_>) -> Result {
+        if !path.is_empty() {
+            return self.outs.visit(cx, path, event);
+        }
+        match event {
+            Event::Punctuate { slot, at } => {
+                let Some((id, mut f)) = self.timers.take(slot) else { return Ok(()) };
+                let done = self.run(cx, |processor, cx| f(processor, cx, at));
+                self.timers.put_back(slot, id, f);
+                done
+            }
+            Event::Drained(_) => Err(Error::new(ErrorKind::Topology, "take a drained entry").at(&self.name)),
+        }
+    }
+}

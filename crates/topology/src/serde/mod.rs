@@ -1,0 +1,128 @@
+//! Serdes: how keys and values become bytes and come back, and what null means to them.
+
+mod coder;
+mod json;
+mod nullable;
+mod primitive;
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+pub(crate) use coder::Coder;
+pub use json::Json;
+pub use nullable::Nullable;
+pub use primitive::{ByteArray, F64, I32, I64, U64, Utf8};
+
+use crate::error::Result;
+
+/// Turns values of one type into bytes and back.
+///
+/// # Nulls
+///
+/// Kafka's keys and values may be null, which is not the same as empty. A *plain* serde (the default) knows no null: a
+/// source drops a record with one and counts it; a table source takes a null value as a delete. A serde with
+/// [`Serde::null`] hands nulls on as a value: see [`Nullable`].
+///
+/// # Threading
+///
+/// One serde serves all tasks of all threads.
+///
+/// ```
+/// use millpond_topology::{Result, Serde};
+///
+/// struct Celsius;
+/// impl Serde<f32> for Celsius {
+///     fn encode(&self, value: &f32, out: &mut Vec<u8>) -> Result {
+///         out.extend_from_slice(&value.to_be_bytes());
+///         Ok(())
+///     }
+///     fn decode(&self, bytes: &[u8]) -> Result<f32> {
+///         Ok(f32::from_be_bytes(bytes.try_into()?))
+///     }
+/// }
+/// # let mut bytes = vec![];
+/// # Celsius.encode(&1.5, &mut bytes).unwrap();
+/// # assert_eq!(Celsius.decode(&bytes).unwrap(), 1.5);
+/// ```
+pub trait Serde<T>: Send + Sync + 'static {
+    /// Appends the value's bytes. It MUST NOT change what `out` holds already. Never asked for a value that
+    /// [`Serde::is_null`].
+    fn encode(&self, value: &T, out: &mut Vec<u8>) -> Result;
+
+    /// Reads a value. Any error it returns counts as [`ErrorKind::Deserialization`](crate::ErrorKind::Deserialization);
+    /// its text must not hold the bytes.
+    fn decode(&self, bytes: &[u8]) -> Result<T>;
+
+    /// What null bytes stand for; `None` (the default): this serde knows no null. It MUST answer alike every time.
+    fn null(&self) -> Option<T> {
+        None
+    }
+
+    /// True if the value is written as null. Only asked if [`Serde::null`] gives a value.
+    fn is_null(&self, _value: &T) -> bool {
+        false
+    }
+
+    /// Says which serdes write the same bytes. The library reuses a key's bytes as they came from the source where both
+    /// serdes [are the same](SerdeId::is_same).
+    ///
+    /// Answer [`SerdeId::of`] only if **`encode(decode(bytes))` gives exactly `bytes`** for all bytes that decode, and if
+    /// the serde has no settings. (JSON does not: `{"a":1}` and `{ "a": 1 }` are one key.) The default answers
+    /// [`SerdeId::UNKNOWN`], which is always right and costs an encode.
+    fn identity(&self) -> SerdeId {
+        SerdeId::UNKNOWN
+    }
+
+    /// True if the bytes sort as the values do. Range scans of a store need it of the key's serde; the default is no.
+    fn ordered(&self) -> bool {
+        false
+    }
+}
+
+impl<T: 'static, S: Serde<T> + ?Sized> Serde<T> for Arc<S> {
+    fn encode(&self, value: &T, out: &mut Vec<u8>) -> Result {
+        (**self).encode(value, out)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<T> {
+        (**self).decode(bytes)
+    }
+
+    fn null(&self) -> Option<T> {
+        (**self).null()
+    }
+
+    fn is_null(&self, value: &T) -> bool {
+        (**self).is_null(value)
+    }
+
+    fn identity(&self) -> SerdeId {
+        (**self).identity()
+    }
+
+    fn ordered(&self) -> bool {
+        (**self).ordered()
+    }
+}
+
+/// Which serdes write the same bytes; see [`Serde::identity`].
+#[derive(Clone, Copy, Debug)]
+pub struct SerdeId(Option<TypeId>);
+
+impl SerdeId {
+    /// The same as no serde, not even as itself.
+    pub const UNKNOWN: Self = Self(None);
+
+    /// The same as all serdes that answer with the type `S`.
+    pub fn of<S: 'static>() -> Self {
+        Self(Some(TypeId::of::<S>()))
+    }
+
+    /// True if both are known and the same.
+    pub fn is_same(self, other: Self) -> bool {
+        self.0.is_some() && self.0 == other.0
+    }
+}
+
+/// An erased serde, as definitions hold it.
+pub(crate) type AnySerde<T> = Arc<dyn Serde<T>>;

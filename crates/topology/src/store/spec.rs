@@ -1,0 +1,146 @@
+//! What is said of a store when it is declared, and what the runtime is told of it.
+
+use std::collections::BTreeMap;
+
+use crate::port::NodeIndex;
+use crate::serde::{Coder, Serde};
+use crate::store::values::{Plain, Stamped};
+use crate::store::{KeyValue, Serdes, StoreKind, TimestampedKeyValue};
+
+use std::sync::Arc;
+
+/// The kinds of stores, as the runtime tells them apart.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreType {
+    /// Keys and values.
+    KeyValue,
+    /// Keys and values with the event time of their last update.
+    TimestampedKeyValue,
+}
+
+impl StoreType {
+    /// The kind's name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KeyValue => "key-value store",
+            Self::TimestampedKeyValue => "timestamped key-value store",
+        }
+    }
+}
+
+/// Whether a store has a changelog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Logging {
+    /// No changelog: after the loss of local state the store starts empty.
+    Disabled,
+    /// A changelog topic restores it.
+    Enabled {
+        /// Topic configs that override the library's.
+        topic_configs: BTreeMap<String, String>,
+    },
+}
+
+impl Default for Logging {
+    fn default() -> Self {
+        Self::Enabled { topic_configs: BTreeMap::new() }
+    }
+}
+
+/// A store of a finished topology.
+#[derive(Clone, Debug)]
+pub struct StoreDef {
+    /// The name; its changelog is called `<application id>-<name>-changelog`.
+    pub name: String,
+    /// The kind.
+    pub kind: StoreType,
+    /// The number of its sub-topology.
+    pub sub: u32,
+    /// Updates of a key may be held back until a commit, so that only the last one is forwarded and logged.
+    pub caching: bool,
+    /// Its changelog.
+    pub logging: Logging,
+    /// The name of the engine it lies in; `None`: the application's.
+    pub engine: Option<String>,
+    /// The node that takes drained entries and forwards them; none for a store of a processor.
+    pub owner: Option<NodeIndex>,
+}
+
+/// A store to be declared by [`Builder::add_store`](crate::Builder::add_store).
+///
+/// ```
+/// use millpond_topology::{I64, StoreSpec, Topology, Utf8};
+///
+/// let mut builder = Topology::builder();
+/// let seen = builder.add_store(StoreSpec::key_value("seen", Utf8, I64).logging_disabled());
+/// ```
+pub struct StoreSpec<T: StoreKind> {
+    pub(crate) def: StoreDef,
+    pub(crate) serdes: T::Serdes,
+}
+
+impl<T: StoreKind> StoreSpec<T> {
+    pub(crate) fn new(name: &str, serdes: T::Serdes) -> Self {
+        let def = StoreDef {
+            name: name.to_owned(),
+            kind: T::TYPE,
+            sub: 0,
+            caching: false,
+            logging: Logging::default(),
+            engine: None,
+            owner: None,
+        };
+        Self { def, serdes }
+    }
+
+    /// No changelog.
+    #[must_use]
+    pub fn logging_disabled(mut self) -> Self {
+        self.def.logging = Logging::Disabled;
+        self
+    }
+
+    /// A changelog (which is the default) with these topic configs.
+    #[must_use]
+    pub fn logging<K: Into<String>, V: Into<String>>(mut self, configs: impl IntoIterator<Item = (K, V)>) -> Self {
+        let topic_configs = configs.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        self.def.logging = Logging::Enabled { topic_configs };
+        self
+    }
+
+    /// Only the last update of a key between two commits is logged. Off by default, as in Kafka Streams' Processor API.
+    #[must_use]
+    pub fn caching_enabled(mut self) -> Self {
+        self.def.caching = true;
+        self
+    }
+
+    /// The engine, by the name it was given to the application.
+    #[must_use]
+    pub fn engine(mut self, name: impl Into<String>) -> Self {
+        self.def.engine = Some(name.into());
+        self
+    }
+}
+
+impl<T: StoreKind> std::fmt::Debug for StoreSpec<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreSpec").field("def", &self.def).finish_non_exhaustive()
+    }
+}
+
+impl<K: 'static, V: 'static> StoreSpec<KeyValue<K, V>> {
+    /// A store of keys and values.
+    pub fn key_value(name: &str, key: impl Serde<K>, value: impl Serde<V>) -> Self {
+        let values = Plain::new(Coder::value(Arc::new(value)));
+        Self::new(name, Serdes::new(Coder::key(Arc::new(key)), values))
+    }
+}
+
+impl<K: 'static, V: 'static> StoreSpec<TimestampedKeyValue<K, V>> {
+    /// A store of keys and values with the event time of their last update.
+    pub fn timestamped_key_value(name: &str, key: impl Serde<K>, value: impl Serde<V>) -> Self {
+        let values = Stamped::new(Coder::value(Arc::new(value)));
+        Self::new(name, Serdes::new(Coder::key(Arc::new(key)), values))
+    }
+}

@@ -1,0 +1,119 @@
+//! The graph of one task: what the runtime hands records, punctuations and drained entries to.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::node::{Event, Root, Scratch, Slot, TaskCx, TaskIdentity};
+use crate::port::{Drained, NodeIndex, Port, Raw, SourceIndex, StoreIndex};
+
+/// The nodes of a task, ready to run. [`Topology::task`](crate::Topology::task) makes it.
+///
+/// It is `Send` and not `Sync`: one thread at a time. After a panic in user code it must be thrown away and built anew. It
+/// holds nothing of the port, which each call is lent.
+pub struct TaskGraph {
+    topology: u64,
+    roots: Vec<Option<Box<dyn Root>>>,
+    ways: Vec<Option<Way>>,
+    /// For each store the node that takes its drained entries.
+    owners: Vec<Option<NodeIndex>>,
+    shared: Vec<Slot>,
+    scratch: Scratch,
+    calls: u64,
+}
+
+/// How to reach a node: from this source, by child numbers.
+#[derive(Clone)]
+pub(crate) struct Way {
+    pub(crate) source: usize,
+    pub(crate) path: Vec<u16>,
+}
+
+impl TaskGraph {
+    pub(crate) fn new(
+        topology: u64,
+        roots: Vec<Option<Box<dyn Root>>>,
+        ways: Vec<Option<Way>>,
+        owners: Vec<Option<NodeIndex>>,
+        shared: Vec<Slot>,
+    ) -> Self {
+        Self { topology, roots, ways, owners, shared, scratch: Scratch::default(), calls: 0 }
+    }
+
+    /// Takes a record through the graph: when this returns, everything it causes has gone to the port.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a serde, a store, the port or user code, with the innermost node's name. What went to the port
+    /// before must not become part of the task then.
+    pub fn receive(&mut self, port: &mut dyn Port, source: SourceIndex, raw: &Raw<'_>) -> Result {
+        self.calls += 1;
+        let Some(Some(root)) = self.roots.get_mut(source.0 as usize) else {
+            return Err(Error::new(ErrorKind::Topology, "take a record").with("source", source.0));
+        };
+        let mut cx = TaskCx {
+            port,
+            source_key: raw.key,
+            shared: &mut self.shared,
+            scratch: &mut self.scratch,
+            task: TaskIdentity { topology: self.topology, call: self.calls },
+        };
+        root.receive(&mut cx, raw)
+    }
+
+    /// The event time of a record (milliseconds since 1970), by the source's extractor; negative: the record is to be
+    /// dropped. `partition_time` is the largest event time of the partition so far, -1 before the first.
+    ///
+    /// # Errors
+    ///
+    /// The record's own time is negative and the source has no extractor, or the record does not deserialize.
+    pub fn timestamp(&self, source: SourceIndex, raw: &Raw<'_>, partition_time: i64) -> Result<i64> {
+        match self.roots.get(source.0 as usize) {
+            Some(Some(root)) => root.timestamp(raw, partition_time),
+            _ => Err(Error::new(ErrorKind::Topology, "take a record's timestamp").with("source", source.0)),
+        }
+    }
+
+    /// Calls a timer of a node with the time it is due at (milliseconds since 1970). A cancelled one is ignored.
+    ///
+    /// # Errors
+    ///
+    /// As [`TaskGraph::receive`].
+    pub fn punctuate(&mut self, port: &mut dyn Port, node: NodeIndex, slot: u32, at: i64) -> Result {
+        self.visit(port, node, Event::Punctuate { slot, at })
+    }
+
+    /// Takes an entry of a cached store on its way out; it is forwarded from the store's node. A store of a processor has
+    /// no such node, and nothing happens.
+    ///
+    /// # Errors
+    ///
+    /// As [`TaskGraph::receive`].
+    pub fn drained(&mut self, port: &mut dyn Port, store: StoreIndex, entry: &Drained<'_>) -> Result {
+        match self.owners.get(store.0 as usize) {
+            Some(Some(owner)) => self.visit(port, *owner, Event::Drained(entry)),
+            Some(None) => Ok(()),
+            None => Err(Error::new(ErrorKind::Topology, "take a drained entry").with("store", store.0)),
+        }
+    }
+
+    fn visit(&mut self, port: &mut dyn Port, node: NodeIndex, event: Event<'_>) -> Result {
+        self.calls += 1;
+        let way = self.ways.get(node.0 as usize).and_then(Option::as_ref);
+        let root = way.and_then(|way| Some((self.roots.get_mut(way.source)?.as_mut()?, way)));
+        let Some((root, way)) = root else {
+            return Err(Error::new(ErrorKind::Topology, "reach a node").with("node", node.0));
+        };
+        let mut cx = TaskCx {
+            port,
+            source_key: None,
+            shared: &mut self.shared,
+            scratch: &mut self.scratch,
+            task: TaskIdentity { topology: self.topology, call: self.calls },
+        };
+        root.visit(&mut cx, &way.path, event)
+    }
+}
+
+impl std::fmt::Debug for TaskGraph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskGraph").field("shared", &self.shared.len()).finish_non_exhaustive()
+    }
+}
