@@ -1,5 +1,7 @@
 //! The bytes of Kafka Streams 4.4, as the real Java library made them.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 use millpond_changelog::{Change, CommitMetadata, ValueFormat, partition_for_key};
 use serde_json::Value;
 

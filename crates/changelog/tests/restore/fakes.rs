@@ -28,6 +28,11 @@ pub(crate) struct FakeShard {
 }
 
 impl FakeShard {
+    /// A shard whose first batches are answered like this.
+    pub(crate) fn answering(answers: impl IntoIterator<Item = Option<ErrorKind>>) -> Self {
+        Self { answers: answers.into_iter().collect(), ..Self::default() }
+    }
+
     pub(crate) fn metadata(&self) -> ShardMetadata {
         self.metadata.as_deref().map(|bytes| ShardMetadata::decode(bytes).unwrap()).unwrap_or_default()
     }
