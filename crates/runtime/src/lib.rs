@@ -1,1 +1,40 @@
 //! Tasks, workers, rebalance, commit and restore of Millpond.
+//!
+//! | you want | look at |
+//! |---|---|
+//! | to run an application | [`App`] |
+//! | to step one by hand | [`Instance`] |
+//! | settings | [`Settings`] |
+//! | time, threads, metrics of your own | [`Ports`], [`Metrics`] |
+//!
+//! Most users take all of it through the crate `millpond`.
+
+mod app;
+mod assign;
+mod builder;
+mod error;
+mod exec;
+mod group;
+mod instance;
+mod metrics;
+mod output;
+mod plan;
+mod ports;
+mod settings;
+pub mod state;
+mod task;
+mod topics;
+mod worker;
+
+pub use app::{App, AppState, Progress, TaskProgress};
+pub use assign::{ClusterView, MemberView, Subscription, TaskAssignment, assign};
+pub use builder::AppBuilder;
+pub use error::{Disposition, Error, ErrorKind, Result};
+pub use instance::{Instance, InstanceSpec, engine_memory};
+pub use metrics::{Counter, Gauge, Metrics, MetricsRegistry, NoMetrics, Scope};
+pub use ports::{
+    Bug, Clock, FailPoint, FailPoints, NoFailPoints, NoObserver, Observer, Ports, Random, Spawner, SystemClock, SystemRandom,
+    SystemSpawner,
+};
+pub use settings::{ErrorPolicy, Guarantee, OffsetReset, Settings};
+pub use task::{TaskId, TaskState};

@@ -1,0 +1,11 @@
+//! What most programs need: `use millpond::prelude::*;`.
+
+pub use millpond_broker_mem::EmbeddedBroker;
+pub use millpond_runtime::{App, AppState, ErrorPolicy, Guarantee, Settings};
+pub use millpond_store_mem::MemEngine as Memory;
+#[cfg(feature = "rocks")]
+pub use millpond_store_rocks::{RocksEngine as Rocks, RocksSettings};
+pub use millpond_topology::{
+    Consumed, Context, F64, Grouped, I32, I64, Init, Json, Materialized, Nullable, Processor, Produced, Record,
+    Repartitioned, Schedule, Topology, Utf8,
+};

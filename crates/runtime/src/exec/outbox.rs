@@ -1,0 +1,142 @@
+//! Records that leave a task: held back in an arena until the input record has returned, then handed to the producer.
+
+use std::ops::Range;
+
+use millpond_broker_api::{Header, Outgoing, TopicId};
+use millpond_changelog::{CUT_HEADER, CutBytes, partition_for_key};
+use millpond_topology::{Headers, Out, SinkIndex};
+use smallvec::SmallVec;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::output::Collector;
+
+/// Where the records of a sink go.
+#[derive(Clone, Debug)]
+pub(crate) struct SinkRoute {
+    pub(crate) topic: String,
+    pub(crate) id: TopicId,
+    pub(crate) partitions: i32,
+    /// Records to a repartition topic carry the cut tag (D10).
+    pub(crate) tagged: bool,
+}
+
+/// Where a task's records go. Topic numbers are the producer's, so a new producer means new routes.
+#[derive(Clone, Debug)]
+pub(crate) struct Routes {
+    /// By sink; `None` for sinks of other sub-topologies.
+    pub(crate) sinks: Vec<Option<SinkRoute>>,
+    /// By the task's stores; `None` for stores without a changelog.
+    pub(crate) changelogs: Vec<Option<(String, TopicId)>>,
+    /// The task's partition: that of its changelogs.
+    pub(crate) partition: i32,
+    pub(crate) cut: CutBytes,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    Sink(SinkIndex, Option<i32>),
+    /// A changelog, by the task's store.
+    Changelog(usize),
+}
+
+struct Held {
+    target: Target,
+    timestamp: i64,
+    key: Option<Range<usize>>,
+    value: Option<Range<usize>>,
+    headers: Headers,
+}
+
+/// The arena. Empty between two records but for its memory.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    bytes: Vec<u8>,
+    held: Vec<Held>,
+    /// For records without a key: the partition moves on with each of them.
+    round_robin: i32,
+}
+
+impl Outbox {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.held.clear();
+    }
+
+    fn keep(&mut self, bytes: Option<&[u8]>) -> Option<Range<usize>> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes?);
+        Some(start..self.bytes.len())
+    }
+
+    pub(crate) fn push(&mut self, out: &Out<'_>) {
+        let (key, value) = (self.keep(out.key), self.keep(out.value));
+        let target = Target::Sink(out.sink, out.partition);
+        self.held.push(Held { target, timestamp: out.timestamp, key, value, headers: out.headers.clone() });
+    }
+
+    pub(crate) fn push_change(&mut self, store: usize, key: &[u8], value: Option<&[u8]>, timestamp: i64) {
+        let (key, value) = (self.keep(Some(key)), self.keep(value));
+        let headers = Headers::default();
+        self.held.push(Held { target: Target::Changelog(store), timestamp, key, value, headers });
+    }
+
+    /// Gives all records to the worker's producer, in order, and forgets them. Answers how many there were.
+    pub(crate) fn hand_over(&mut self, collector: &mut Collector, routes: &Routes) -> Result<u64> {
+        let mut round_robin = self.round_robin;
+        for held in &self.held {
+            let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
+            let (key, value) = (bytes(&held.key), bytes(&held.value));
+            let (topic, partition, tagged) = match held.target {
+                Target::Changelog(store) => {
+                    let Some(Some((_, id))) = routes.changelogs.get(store) else { continue };
+                    (*id, routes.partition, false)
+                }
+                Target::Sink(sink, partition) => {
+                    let route = routes.sinks.get(sink.0 as usize).and_then(Option::as_ref);
+                    let route = route.ok_or_else(|| {
+                        Error::new(ErrorKind::Config, "send a record").with("unknown sink", sink.0)
+                    })?;
+                    (route.id, choose(route, partition, key, &mut round_robin)?, route.tagged)
+                }
+            };
+            let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
+            headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
+            if tagged {
+                headers.push(Header { name: CUT_HEADER, value: Some(routes.cut.as_slice()) });
+            }
+            let record = Outgoing { topic, partition, timestamp: held.timestamp, key, value, headers: &headers, tag: 0 };
+            collector.send(&record)?;
+        }
+        let sent = self.held.len() as u64;
+        self.round_robin = round_robin;
+        self.clear();
+        Ok(sent)
+    }
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").field("records", &self.held.len()).field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+/// The partition that a user chose, or murmur2 of the key, or for a record without a key one after the other.
+fn choose(route: &SinkRoute, chosen: Option<i32>, key: Option<&[u8]>, round_robin: &mut i32) -> Result<i32> {
+    match (chosen, key) {
+        (Some(p), _) if (0..route.partitions).contains(&p) => Ok(p),
+        (Some(p), _) => Err(Error::new(ErrorKind::Record, "choose a partition")
+            .with("topic", &route.topic)
+            .with("partition", p)
+            .with("partitions", route.partitions)
+            .remedy("a partitioner answers with a number from 0 to the partition count")),
+        (None, Some(key)) => Ok(partition_for_key(key, route.partitions)),
+        (None, None) => {
+            *round_robin = (*round_robin + 1) % route.partitions.max(1);
+            Ok(*round_robin)
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a graph sees of its task: implements the port of `topology`.
+
+use millpond_store_api::Read;
+use millpond_topology::{
+    Dropped, NodeIndex, Out, Port, RecordMetadata, Result, Schedule, SinkIndex, StoreAccess, StoreIndex, TimerId,
+};
+
+use crate::exec::{Outbox, Routes};
+use crate::task::foreign_store;
+use crate::task::punctuate::Timers;
+use crate::task::stores::TaskStores;
+
+/// Where the record at hand comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordInfo<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+}
+
+/// A task for the time of one record, punctuation or drained entry.
+pub(crate) struct TaskPort<'a> {
+    pub(crate) stores: &'a mut TaskStores,
+    pub(crate) outbox: &'a mut Outbox,
+    pub(crate) timers: &'a mut Timers,
+    pub(crate) routes: &'a Routes,
+    pub(crate) record: Option<RecordInfo<'a>>,
+    pub(crate) timestamp: i64,
+    pub(crate) stream_time: i64,
+    pub(crate) wall: i64,
+    pub(crate) commit_requested: &'a mut bool,
+    pub(crate) dropped: &'a mut u64,
+}
+
+impl Port for TaskPort<'_> {
+    fn store(&mut self, store: StoreIndex) -> Result<StoreAccess<'_>> {
+        let timestamp = self.timestamp;
+        match self.stores.get_mut(store) {
+            Some((overlay, base)) => Ok(StoreAccess { layer: overlay, base, timestamp }),
+            None => Err(foreign_store(store)),
+        }
+    }
+
+    fn stores(&mut self, which: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {
+        let timestamp = self.timestamp;
+        let found = self.stores.get_many_mut(which)?;
+        Ok(found.map(|store| store.map(|(overlay, base): (_, &dyn Read)| StoreAccess { layer: overlay, base, timestamp })))
+    }
+
+    fn cached(&self, store: StoreIndex) -> bool {
+        self.stores.is_cached(store)
+    }
+
+    fn send(&mut self, out: &Out<'_>) -> Result<()> {
+        self.outbox.push(out);
+        Ok(())
+    }
+
+    fn partitions(&self, sink: SinkIndex) -> i32 {
+        self.routes.sinks.get(sink.0 as usize).and_then(Option::as_ref).map_or(1, |route| route.partitions)
+    }
+
+    fn metadata(&self) -> Option<RecordMetadata<'_>> {
+        self.record.map(|r| RecordMetadata { topic: r.topic, partition: r.partition, offset: r.offset })
+    }
+
+    fn timestamp(&self) -> i64 {
+        self.timestamp
+    }
+
+    fn stream_time(&self) -> i64 {
+        self.stream_time
+    }
+
+    fn wall_time(&self) -> i64 {
+        self.wall
+    }
+
+    fn schedule(&mut self, node: NodeIndex, slot: u32, schedule: Schedule) -> TimerId {
+        self.timers.schedule(node, slot, schedule, self.wall)
+    }
+
+    fn cancel(&mut self, timer: TimerId) {
+        self.timers.cancel(timer);
+    }
+
+    fn request_commit(&mut self) {
+        *self.commit_requested = true;
+    }
+
+    fn dropped(&mut self, _: Dropped) {
+        *self.dropped += 1;
+    }
+}

@@ -1,0 +1,167 @@
+//! The metrics port: counters and gauges by enum, with Kafka Streams' names; exporters come on top.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use crate::task::TaskId;
+
+macro_rules! metrics {
+    ($(#[doc = $enum_doc:literal])* $enum:ident { $($(#[doc = $doc:literal])* $variant:ident => $name:literal),* $(,)? }) => {
+        $(#[doc = $enum_doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $enum { $($(#[doc = $doc])* $variant),* }
+
+        impl $enum {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The metric's name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+        }
+    };
+}
+
+metrics! {
+    /// What is counted.
+    Counter {
+        /// Records that a task has processed.
+        ProcessTotal => "process-total",
+        /// Records dropped on purpose: null keys or values, negative times, skipped by an error handler.
+        DroppedRecordsTotal => "dropped-records-total",
+        /// Markers and records of unknown kind that readers of repartition topics have dropped.
+        DroppedMarkersTotal => "dropped-markers-total",
+        /// Punctuations.
+        PunctuateTotal => "punctuate-total",
+        /// Commits of a worker.
+        CommitTotal => "commit-total",
+        /// Commits that ended aborted, fenced or unknown.
+        CommitFailedTotal => "commit-failed-total",
+        /// Rollbacks of a worker.
+        RollbackTotal => "rollback-total",
+        /// Tasks made.
+        TaskCreatedTotal => "task-created-total",
+        /// Tasks closed.
+        TaskClosedTotal => "task-closed-total",
+        /// Records read from changelogs into shards.
+        RestoreTotal => "restore-total",
+        /// Bytes read from changelogs into shards.
+        RestoreBytesTotal => "restore-bytes-total",
+        /// Entries dropped from overlays to make room.
+        CacheEvictedTotal => "cache-evicted-total",
+        /// Commits made early because uncommitted state outgrew its limit.
+        EarlyCommitTotal => "early-commit-total",
+        /// Shards that failed and were opened anew.
+        ShardReopenedTotal => "shard-reopened-total",
+    }
+}
+
+metrics! {
+    /// What is measured.
+    Gauge {
+        /// Records that a restore still has to read.
+        RestoreRemaining => "restore-remaining-records-total",
+        /// Bytes of records that wait in a task's queues.
+        InputBufferBytes => "input-buffer-bytes-total",
+        /// Bytes of clean and pending entries in the process.
+        CacheBytes => "cache-size-bytes-total",
+        /// Bytes of logged entries in the process that no shard has yet.
+        UncommittedBytes => "uncommitted-bytes-total",
+        /// Tasks of a worker.
+        Tasks => "task-count",
+        /// How long the last commit took, in microseconds.
+        CommitMicros => "commit-latency-micros",
+    }
+}
+
+/// What a metric is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Scope {
+    /// The instance.
+    Client,
+    /// A worker, by its number.
+    Worker(usize),
+    /// A task.
+    Task(TaskId),
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client => write!(f, "client"),
+            Self::Worker(n) => write!(f, "worker={n}"),
+            Self::Task(id) => write!(f, "task-id={id}"),
+        }
+    }
+}
+
+/// Where metrics go. Called a few times per batch and commit, never per record.
+pub trait Metrics: Send + Sync {
+    /// Counts `n` more.
+    fn add(&self, counter: Counter, scope: Scope, n: u64);
+
+    /// Notes the present value.
+    fn set(&self, gauge: Gauge, scope: Scope, value: u64);
+}
+
+/// Drops everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoMetrics;
+
+impl Metrics for NoMetrics {
+    fn add(&self, _: Counter, _: Scope, _: u64) {}
+    fn set(&self, _: Gauge, _: Scope, _: u64) {}
+}
+
+/// Keeps the present values in memory, for programs that show or test them.
+#[derive(Debug, Default)]
+pub struct MetricsRegistry {
+    values: Mutex<Values>,
+}
+
+#[derive(Debug, Default)]
+struct Values {
+    counters: BTreeMap<(Counter, Scope), u64>,
+    gauges: BTreeMap<(Gauge, Scope), u64>,
+}
+
+impl MetricsRegistry {
+    /// The sum of a counter over all scopes.
+    pub fn total(&self, counter: Counter) -> u64 {
+        self.lock().counters.iter().filter(|((c, _), _)| *c == counter).map(|(_, n)| n).sum()
+    }
+
+    /// A counter of one scope; 0 if it was never counted.
+    pub fn counter(&self, counter: Counter, scope: Scope) -> u64 {
+        self.lock().counters.get(&(counter, scope)).copied().unwrap_or(0)
+    }
+
+    /// A gauge of one scope.
+    pub fn gauge(&self, gauge: Gauge, scope: Scope) -> Option<u64> {
+        self.lock().gauges.get(&(gauge, scope)).copied()
+    }
+
+    /// All values as name, scope and number, in order of name and scope.
+    pub fn snapshot(&self) -> Vec<(&'static str, Scope, u64)> {
+        let values = self.lock();
+        let counters = values.counters.iter().map(|((c, s), n)| (c.name(), *s, *n));
+        let gauges = values.gauges.iter().map(|((g, s), n)| (g.name(), *s, *n));
+        counters.chain(gauges).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Values> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Metrics for MetricsRegistry {
+    fn add(&self, counter: Counter, scope: Scope, n: u64) {
+        *self.lock().counters.entry((counter, scope)).or_default() += n;
+    }
+
+    fn set(&self, gauge: Gauge, scope: Scope, value: u64) {
+        self.lock().gauges.insert((gauge, scope), value);
+    }
+}

@@ -1,0 +1,98 @@
+//! A worker's producer, and the next offsets that its reports have told (Kafka Streams' `RecordCollector`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use millpond_broker_api::{CommitOutcome, Delivered, GroupOffset, Member, Offset, Outgoing, Producer, Sent, TopicId};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// One per worker: all its tasks write through it, in one transaction under exactly-once.
+pub(crate) struct Collector {
+    producer: Box<dyn Producer>,
+    wait: Duration,
+    /// Since the last commit or abort, by partition; `None`: a report came without an offset.
+    delivered: BTreeMap<(TopicId, i32), Option<Offset>>,
+    /// Records sent since the last commit or abort.
+    sent: u64,
+}
+
+impl Collector {
+    /// `wait` bounds each call to the broker.
+    pub(crate) fn new(producer: Box<dyn Producer>, wait: Duration) -> Self {
+        Self { producer, wait, delivered: BTreeMap::new(), sent: 0 }
+    }
+
+    pub(crate) fn topic(&mut self, name: &str) -> TopicId {
+        self.producer.topic(name)
+    }
+
+    /// Whether anything was sent since the last commit or abort.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.sent > 0
+    }
+
+    /// Fences former holders of the transactional id, and ends their transactions.
+    pub(crate) fn init(&mut self) -> Result {
+        self.forget();
+        self.producer.init(self.wait).map_err(|e| Error::broker("take over the transactional id", e))
+    }
+
+    /// Hands a record over; when the producer's buffer is full it is flushed first.
+    #[inline]
+    pub(crate) fn send(&mut self, record: &Outgoing<'_>) -> Result {
+        self.sent += 1;
+        while self.producer.send(record).map_err(|e| Error::broker("send a record", e))? == Sent::Full {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every record has an answer. A record that could not be written is an error.
+    pub(crate) fn flush(&mut self) -> Result {
+        let op = "write records";
+        let flushed = self.producer.flush(self.wait).map_err(|e| Error::broker(op, e))?;
+        for Delivered { topic, partition, next, .. } in flushed.delivered {
+            let known = self.delivered.entry((*topic, *partition)).or_insert(*next);
+            // One report without an offset spoils the partition until it is asked for.
+            *known = known.zip(*next).map(|(a, b)| a.max(b));
+        }
+        if let Some(failure) = flushed.failed.first() {
+            return Err(Error::broker(op, failure.error.clone()).with("partition", failure.partition));
+        }
+        match flushed.outstanding {
+            0 => Ok(()),
+            n => Err(Error::new(ErrorKind::Aborted, op)
+                .with("unacknowledged records", n)
+                .with("after ms", self.wait.as_millis())
+                .remedy("the broker does not answer in time: see `request.timeout.ms`")),
+        }
+    }
+
+    /// The next offset of a partition that was written to; outer `None`: nothing was written, inner: it has to be asked for.
+    pub(crate) fn next_offset(&self, topic: TopicId, partition: i32) -> Option<Option<Offset>> {
+        self.delivered.get(&(topic, partition)).copied()
+    }
+
+    /// Commits the transaction together with input offsets.
+    pub(crate) fn commit(&mut self, member: &Member, offsets: &[GroupOffset<'_>]) -> CommitOutcome {
+        self.producer.commit(member, offsets, self.wait)
+    }
+
+    pub(crate) fn abort(&mut self) -> Result {
+        self.forget();
+        self.producer.abort(self.wait).map_err(|e| Error::broker("abort the transaction", e))
+    }
+
+    /// A commit is over: what was told belongs to the past.
+    pub(crate) fn forget(&mut self) {
+        self.delivered.clear();
+        self.sent = 0;
+    }
+}
+
+impl std::fmt::Debug for Collector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Collector").field("sent", &self.sent).field("delivered", &self.delivered).finish_non_exhaustive()
+    }
+}

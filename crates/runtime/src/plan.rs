@@ -1,0 +1,97 @@
+//! The topology resolved against the cluster: real topic names, partition counts, and from these the tasks.
+
+use std::collections::BTreeSet;
+
+use millpond_changelog::ValueFormat;
+use millpond_topology::{SinkIndex, SourceIndex, StoreIndex};
+
+use crate::task::TaskId;
+
+/// An input topic of a sub-topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InputPlan {
+    pub(crate) source: SourceIndex,
+    pub(crate) topic: String,
+    pub(crate) partitions: i32,
+    /// A repartition topic: its records carry the cut tag, and are deleted when they are processed.
+    pub(crate) internal: bool,
+    /// Event times come from a user's extractor.
+    pub(crate) extractor: bool,
+}
+
+/// A store of a sub-topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StorePlan {
+    pub(crate) index: StoreIndex,
+    pub(crate) name: String,
+    /// The engine's name; `None`: the application's.
+    pub(crate) engine: Option<String>,
+    pub(crate) format: ValueFormat,
+    /// `None`: not logged.
+    pub(crate) changelog: Option<String>,
+    pub(crate) caching: bool,
+    /// Somebody forwards what is drained, and wants old values.
+    pub(crate) forwards: bool,
+}
+
+/// An output topic of a sub-topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SinkPlan {
+    pub(crate) sink: SinkIndex,
+    pub(crate) topic: String,
+    pub(crate) partitions: i32,
+    pub(crate) internal: bool,
+}
+
+/// A sub-topology.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SubPlan {
+    pub(crate) inputs: Vec<InputPlan>,
+    /// In topological order: the order of draining.
+    pub(crate) stores: Vec<StorePlan>,
+    pub(crate) sinks: Vec<SinkPlan>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) subs: Vec<SubPlan>,
+}
+
+impl Plan {
+    /// One task per sub-topology and partition; as many partitions as the widest input has.
+    pub(crate) fn tasks(&self) -> BTreeSet<TaskId> {
+        let widest = |sub: &SubPlan| sub.inputs.iter().map(|i| i.partitions).max().unwrap_or(0);
+        let all = (0..).zip(&self.subs);
+        all.flat_map(|(sub_topology, sub)| (0..widest(sub)).map(move |partition| TaskId { sub_topology, partition })).collect()
+    }
+
+    pub(crate) fn sub(&self, task: TaskId) -> Option<&SubPlan> {
+        self.subs.get(task.sub_topology as usize)
+    }
+
+    /// All input topics, each once.
+    pub(crate) fn input_topics(&self) -> BTreeSet<&str> {
+        self.subs.iter().flat_map(|s| &s.inputs).map(|i| i.topic.as_str()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_as_many_as_the_widest_input_has_partitions() {
+        let input = |topic: &str, partitions| InputPlan {
+            source: SourceIndex(0),
+            topic: topic.into(),
+            partitions,
+            internal: false,
+            extractor: false,
+        };
+        let sub = |inputs| SubPlan { inputs, ..SubPlan::default() };
+        let plan = Plan { subs: vec![sub(vec![input("a", 2), input("b", 3)]), sub(vec![input("c", 1)]), sub(vec![])] };
+        let tasks: Vec<String> = plan.tasks().iter().map(TaskId::to_string).collect();
+        assert_eq!(tasks, ["0_0", "0_1", "0_2", "1_0"]);
+    }
+}

@@ -1,0 +1,387 @@
+//! Settings with Kafka Streams' names: plain data, readable from code, TOML and environment variables, checked at start.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a commit guarantees (`processing.guarantee`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Guarantee {
+    /// No record is lost; after a crash some may count twice.
+    #[default]
+    AtLeastOnce,
+    /// Each record counts once: outputs, state and offsets are committed in one transaction (Kafka's `exactly_once_v2`).
+    ExactlyOnce,
+}
+
+/// Where to begin with a partition that has no committed offset (`auto.offset.reset`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OffsetReset {
+    /// With the first record that is there.
+    #[default]
+    Earliest,
+    /// With the records that come from now on.
+    Latest,
+}
+
+/// What to do about a record that cannot be processed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ErrorPolicy {
+    /// Stop the application with an error that names the record's topic, partition and offset.
+    #[default]
+    Fail,
+    /// Count it, log it, and go on as if it had not been there: it has no effect anywhere.
+    Continue,
+}
+
+/// All settings of an application.
+///
+/// ```
+/// use millpond_runtime::{Guarantee, Settings};
+///
+/// let mut settings = Settings::new("flights");
+/// settings.set("processing.guarantee", "exactly_once_v2")?;
+/// settings.set("num.stream.threads", "2")?;
+/// assert_eq!(settings.guarantee, Guarantee::ExactlyOnce);
+///
+/// let error = settings.set("num.stream.thread", "2").unwrap_err();
+/// assert!(error.chain().contains("num.stream.threads"), "it names the nearest key: {}", error.chain());
+/// # Ok::<(), millpond_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `application.id`: names the group, the internal topics, the transactions and the state directory.
+    pub application_id: String,
+    /// `num.stream.threads`: how many workers process tasks in this instance. Default 1.
+    pub workers: usize,
+    /// `processing.guarantee`: `at_least_once` (default) or `exactly_once_v2`.
+    pub guarantee: Guarantee,
+    /// `commit.interval.ms`. Default 100 ms under exactly-once, else 30 s.
+    pub commit_interval: Option<Duration>,
+    /// `state.dir`: where persistent engines and the process id live. Unset: nothing is kept on disk, the id is random.
+    pub state_dir: Option<PathBuf>,
+    /// `memory.budget.bytes`: caps overlays, block caches, write buffers and queues of the process. Default a quarter of
+    /// the machine or cgroup.
+    pub memory_budget: Option<u64>,
+    /// `statestore.cache.max.bytes`: caps clean and not yet forwarded entries of all stores in the process. 0 turns caching
+    /// off: every update is forwarded at once. Default: a share of the memory budget.
+    pub cache_max: Option<u64>,
+    /// `statestore.uncommitted.max.bytes`: caps logged entries that no shard has yet; past it a commit comes early. Default:
+    /// a share of the memory budget.
+    pub uncommitted_max: Option<u64>,
+    /// `state.flush.interval.ms`: how much of a changelog's tail a restart may have to read again. Default 30 s.
+    pub flush_interval: Duration,
+    /// `session.timeout.ms`: the group takes an instance for dead after this long without a heartbeat. Default 45 s.
+    pub session_timeout: Duration,
+    /// `heartbeat.interval.ms`. Default a tenth of the session timeout, at most 1 s.
+    pub heartbeat_interval: Option<Duration>,
+    /// `rebalance.timeout.ms`: how long a rebalance waits for this instance. Default 8 s.
+    pub rebalance_timeout: Duration,
+    /// `max.poll.interval.ms`: a worker that has made no step for this long is stuck. Default 5 min.
+    pub max_poll_interval: Duration,
+    /// `transaction.timeout.ms`: the broker aborts a transaction that is open for this long. Default 10 s.
+    pub transaction_timeout: Duration,
+    /// `max.task.idle.ms`: how long a task waits for an empty input while its others have records. Default 0: it waits only
+    /// for records that can be fetched.
+    pub max_task_idle: Duration,
+    /// `buffered.records.per.partition`: a partition is paused above it. Default 1,000.
+    pub buffered_records: usize,
+    /// `poll.ms`: how long a worker waits for records when it has nothing to do. Default 100 ms.
+    pub poll: Duration,
+    /// `request.timeout.ms`: how long one call to the broker may take. Default 30 s.
+    pub request_timeout: Duration,
+    /// `repartition.purge.interval.ms`: how often processed records of repartition topics are deleted. Default 30 s.
+    pub purge_interval: Duration,
+    /// `replication.factor` of internal topics. -1 (default): the broker's.
+    pub replication: Option<i16>,
+    /// `auto.offset.reset`: `earliest` (default) or `latest`.
+    pub offset_reset: OffsetReset,
+    /// `deserialization.exception.handler`: `fail` (default) or `continue`.
+    pub on_deserialization_error: ErrorPolicy,
+    /// `processing.exception.handler`: `fail` (default) or `continue`.
+    pub on_processing_error: ErrorPolicy,
+    /// `topic.*`: configs of all internal topics, without the prefix.
+    pub topic_configs: Vec<(String, String)>,
+}
+
+/// Sets one field from text; the error says what would be right.
+type Apply = fn(&mut Settings, &str) -> std::result::Result<(), &'static str>;
+
+const KEYS: &[(&str, Apply)] = &[
+    ("application.id", |s, v| Ok(s.application_id = v.to_owned())),
+    ("auto.offset.reset", |s, v| {
+        s.offset_reset = match v {
+            "earliest" => OffsetReset::Earliest,
+            "latest" => OffsetReset::Latest,
+            _ => return Err("use `earliest` or `latest`"),
+        };
+        Ok(())
+    }),
+    ("buffered.records.per.partition", |s, v| number(v).map(|n| s.buffered_records = n)),
+    ("commit.interval.ms", |s, v| millis(v).map(|t| s.commit_interval = Some(t))),
+    ("deserialization.exception.handler", |s, v| policy(v).map(|p| s.on_deserialization_error = p)),
+    ("heartbeat.interval.ms", |s, v| millis(v).map(|t| s.heartbeat_interval = Some(t))),
+    ("max.poll.interval.ms", |s, v| millis(v).map(|t| s.max_poll_interval = t)),
+    ("max.task.idle.ms", |s, v| millis(v).map(|t| s.max_task_idle = t)),
+    ("memory.budget.bytes", |s, v| number(v).map(|n| s.memory_budget = Some(n))),
+    ("num.stream.threads", |s, v| number(v).map(|n| s.workers = n)),
+    ("poll.ms", |s, v| millis(v).map(|t| s.poll = t)),
+    ("processing.exception.handler", |s, v| policy(v).map(|p| s.on_processing_error = p)),
+    ("processing.guarantee", |s, v| {
+        s.guarantee = match v {
+            "at_least_once" => Guarantee::AtLeastOnce,
+            "exactly_once_v2" => Guarantee::ExactlyOnce,
+            _ => return Err("use `at_least_once` or `exactly_once_v2`"),
+        };
+        Ok(())
+    }),
+    ("rebalance.timeout.ms", |s, v| millis(v).map(|t| s.rebalance_timeout = t)),
+    ("repartition.purge.interval.ms", |s, v| millis(v).map(|t| s.purge_interval = t)),
+    ("replication.factor", |s, v| match v.parse::<i16>() {
+        Ok(-1) => Ok(s.replication = None),
+        Ok(n) if n > 0 => Ok(s.replication = Some(n)),
+        _ => Err("use a number above 0, or -1 for the broker's default"),
+    }),
+    ("request.timeout.ms", |s, v| millis(v).map(|t| s.request_timeout = t)),
+    ("session.timeout.ms", |s, v| millis(v).map(|t| s.session_timeout = t)),
+    ("state.dir", |s, v| Ok(s.state_dir = Some(PathBuf::from(v)))),
+    ("state.flush.interval.ms", |s, v| millis(v).map(|t| s.flush_interval = t)),
+    ("statestore.cache.max.bytes", |s, v| number(v).map(|n| s.cache_max = Some(n))),
+    ("statestore.uncommitted.max.bytes", |s, v| number(v).map(|n| s.uncommitted_max = Some(n))),
+    ("transaction.timeout.ms", |s, v| millis(v).map(|t| s.transaction_timeout = t)),
+];
+
+fn number<T: std::str::FromStr>(text: &str) -> std::result::Result<T, &'static str> {
+    text.parse().map_err(|_| "use a whole number, 0 or more")
+}
+
+fn millis(text: &str) -> std::result::Result<Duration, &'static str> {
+    number(text).map(Duration::from_millis)
+}
+
+fn policy(text: &str) -> std::result::Result<ErrorPolicy, &'static str> {
+    match text {
+        "fail" => Ok(ErrorPolicy::Fail),
+        "continue" => Ok(ErrorPolicy::Continue),
+        _ => Err("use `fail` or `continue`"),
+    }
+}
+
+impl Settings {
+    /// The defaults.
+    pub fn new(application_id: impl Into<String>) -> Self {
+        Self {
+            application_id: application_id.into(),
+            workers: 1,
+            guarantee: Guarantee::default(),
+            commit_interval: None,
+            state_dir: None,
+            memory_budget: None,
+            cache_max: None,
+            uncommitted_max: None,
+            flush_interval: Duration::from_secs(30),
+            session_timeout: Duration::from_secs(45),
+            heartbeat_interval: None,
+            rebalance_timeout: Duration::from_secs(8),
+            max_poll_interval: Duration::from_secs(300),
+            transaction_timeout: Duration::from_secs(10),
+            max_task_idle: Duration::ZERO,
+            buffered_records: 1_000,
+            poll: Duration::from_millis(100),
+            request_timeout: Duration::from_secs(30),
+            purge_interval: Duration::from_secs(30),
+            replication: None,
+            offset_reset: OffsetReset::default(),
+            on_deserialization_error: ErrorPolicy::default(),
+            on_processing_error: ErrorPolicy::default(),
+            topic_configs: Vec::new(),
+        }
+    }
+
+    /// All keys that [`Settings::set`] knows, `topic.*` aside.
+    pub fn keys() -> impl Iterator<Item = &'static str> {
+        KEYS.iter().map(|(key, _)| *key)
+    }
+
+    /// Sets a value by its Kafka Streams name. An unknown key or a bad value is an error that says what would be right.
+    pub fn set(&mut self, key: &str, value: &str) -> Result {
+        if let Some(config) = key.strip_prefix("topic.") {
+            self.topic_configs.retain(|(k, _)| k != config);
+            self.topic_configs.push((config.to_owned(), value.to_owned()));
+            return Ok(());
+        }
+        let refused = |remedy: &'static str| {
+            Error::new(ErrorKind::Config, "set a setting").with("key", key).with("value", value).remedy(remedy)
+        };
+        match KEYS.iter().find(|(k, _)| *k == key) {
+            Some((_, apply)) => apply(self, value).map_err(refused),
+            None => Err(Error::new(ErrorKind::Config, "set a setting")
+                .with("unknown key", key)
+                .with("nearest", nearest(key))
+                .remedy("see the documentation of `Settings` for all keys")),
+        }
+    }
+
+    /// Sets all values of a TOML document; tables become dots: `commit.interval.ms = 100` and `[commit]` with
+    /// `interval.ms = 100` mean the same.
+    pub fn set_toml(&mut self, text: &str) -> Result {
+        let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+            Error::new(ErrorKind::Config, "read settings").with("format", "TOML").caused_by(e)
+        })?;
+        self.set_table("", &table)
+    }
+
+    fn set_table(&mut self, prefix: &str, table: &toml::Table) -> Result {
+        for (name, value) in table {
+            let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            match value {
+                toml::Value::Table(inner) => self.set_table(&key, inner)?,
+                toml::Value::String(text) => self.set(&key, text)?,
+                toml::Value::Integer(n) => self.set(&key, &n.to_string())?,
+                toml::Value::Boolean(yes) => self.set(&key, &yes.to_string())?,
+                other => {
+                    return Err(Error::new(ErrorKind::Config, "read settings")
+                        .with("key", key)
+                        .with("type", other.type_str())
+                        .remedy("use a string, a number or a boolean"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets all values of environment variables named `MILLPOND_` and the key in capitals, dots as underscores:
+    /// `MILLPOND_COMMIT_INTERVAL_MS`. Pass [`std::env::vars`]; other variables are left alone, and so are those that name no
+    /// key, since tests and tools have variables of the same prefix.
+    pub fn set_env(&mut self, vars: impl IntoIterator<Item = (String, String)>) -> Result {
+        for (name, value) in vars {
+            let Some(name) = name.strip_prefix("MILLPOND_") else { continue };
+            let key = name.to_lowercase().replace('_', ".");
+            if KEYS.iter().any(|(k, _)| *k == key) {
+                self.set(&key, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The commit interval that holds.
+    pub fn effective_commit_interval(&self) -> Duration {
+        self.commit_interval.unwrap_or(match self.guarantee {
+            Guarantee::AtLeastOnce => Duration::from_secs(30),
+            Guarantee::ExactlyOnce => Duration::from_millis(100),
+        })
+    }
+
+    /// The heartbeat interval that holds.
+    pub fn effective_heartbeat_interval(&self) -> Duration {
+        self.heartbeat_interval.unwrap_or((self.session_timeout / 10).min(Duration::from_secs(1)))
+    }
+
+    /// Checks values against each other, naming key, value and remedy.
+    pub fn validate(&self) -> Result {
+        let bad = |key: &'static str, value: String, remedy: &'static str| {
+            Err(Error::new(ErrorKind::Config, "check settings").with("key", key).with("value", value).remedy(remedy))
+        };
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let id = &self.application_id;
+        if id.is_empty() || id.len() > 200 || !id.chars().all(legal) || id == "." || id == ".." {
+            return bad("application.id", id.clone(), "use 1 to 200 letters, digits, dots, dashes and underscores");
+        }
+        if self.workers == 0 {
+            return bad("num.stream.threads", "0".into(), "use 1 or more");
+        }
+        if self.buffered_records == 0 {
+            return bad("buffered.records.per.partition", "0".into(), "use 1 or more");
+        }
+        let ms = |t: Duration| t.as_millis().to_string();
+        if self.effective_heartbeat_interval() * 3 > self.session_timeout {
+            let value = ms(self.effective_heartbeat_interval());
+            return bad("heartbeat.interval.ms", value, "use at most a third of `session.timeout.ms`");
+        }
+        if self.guarantee == Guarantee::ExactlyOnce && self.effective_commit_interval() >= self.transaction_timeout {
+            let value = ms(self.effective_commit_interval());
+            return bad("commit.interval.ms", value, "use less than `transaction.timeout.ms`");
+        }
+        if self.guarantee == Guarantee::ExactlyOnce && self.rebalance_timeout >= self.transaction_timeout {
+            let value = ms(self.rebalance_timeout);
+            return bad("rebalance.timeout.ms", value, "use less than `transaction.timeout.ms`, or raise both");
+        }
+        Ok(())
+    }
+}
+
+/// The known key with the least edits; for error messages.
+fn nearest(key: &str) -> &'static str {
+    KEYS.iter().map(|(k, _)| *k).min_by_key(|k| edits(k.as_bytes(), key.as_bytes())).unwrap_or_default()
+}
+
+/// Levenshtein's distance.
+fn edits(a: &[u8], b: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(b) {
+            let best = (diagonal + usize::from(x != y)).min(left + 1).min(*cell + 1);
+            diagonal = std::mem::replace(cell, best);
+            left = best;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_names_the_nearest() {
+        let error = Settings::new("a").set("comit.interval.ms", "1").unwrap_err();
+        assert!(error.chain().contains("nearest=`commit.interval.ms`"), "{}", error.chain());
+    }
+
+    #[test]
+    fn a_bad_value_names_key_value_and_remedy() {
+        let text = Settings::new("a").set("processing.guarantee", "exactly_once").unwrap_err().chain();
+        for part in ["processing.guarantee", "`exactly_once`", "exactly_once_v2"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn toml_tables_and_dotted_keys_mean_the_same() {
+        let (mut a, mut b) = (Settings::new("a"), Settings::new("a"));
+        a.set_toml("commit.interval.ms = 7\nprocessing.guarantee = \"exactly_once_v2\"\n\"topic.min.insync.replicas\" = 2").unwrap();
+        b.set_toml("[commit]\ninterval.ms = 7\n[processing]\nguarantee = \"exactly_once_v2\"\n[topic]\nmin.insync.replicas = 2").unwrap();
+        assert_eq!(a, b);
+        assert_eq!(a.commit_interval, Some(Duration::from_millis(7)));
+        assert_eq!(a.topic_configs, [("min.insync.replicas".to_owned(), "2".to_owned())]);
+    }
+
+    #[test]
+    fn environment_variables_set_known_keys_only() {
+        let mut s = Settings::new("a");
+        let vars = [("MILLPOND_NUM_STREAM_THREADS", "3"), ("MILLPOND_SLOW", "1"), ("HOME", "/")];
+        s.set_env(vars.map(|(k, v)| (k.to_owned(), v.to_owned()))).unwrap();
+        assert_eq!(s.workers, 3);
+    }
+
+    #[test]
+    fn values_are_checked_against_each_other() {
+        assert!(Settings::new("flights").validate().is_ok());
+        let refused = |key: &str, value: &str, guarantee| {
+            let mut s = Settings { guarantee, ..Settings::new("flights") };
+            s.set(key, value).unwrap();
+            s.validate().unwrap_err().chain()
+        };
+        assert!(refused("application.id", "a/b", Guarantee::AtLeastOnce).contains("application.id"));
+        assert!(refused("num.stream.threads", "0", Guarantee::AtLeastOnce).contains("num.stream.threads"));
+        assert!(refused("heartbeat.interval.ms", "40000", Guarantee::AtLeastOnce).contains("session.timeout.ms"));
+        assert!(refused("commit.interval.ms", "10000", Guarantee::ExactlyOnce).contains("transaction.timeout.ms"));
+        assert!(refused("rebalance.timeout.ms", "10000", Guarantee::ExactlyOnce).contains("raise both"));
+    }
+}

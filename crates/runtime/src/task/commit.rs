@@ -1,0 +1,260 @@
+//! The commit of a worker, start to end: drain, flush, log, apply, offsets (D2). One function for both guarantees.
+
+use std::time::Duration;
+
+use millpond_broker_api::{self as broker, At, CommitOutcome, GroupOffset};
+use millpond_changelog::CommitMetadata;
+
+use super::process::Processing;
+use super::{Task, TaskId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::{Counter, Gauge, Scope};
+use crate::ports::{Bug, FailPoint};
+use crate::worker::Worker;
+
+/// How often the position of changelogs that are seldom written is moved on to their ends, so that it counts markers and
+/// never falls behind the log's start.
+const ADVANCE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// An input offset with the text that goes beside it, owned for the time of a commit.
+struct Progress {
+    task: usize,
+    input: usize,
+    metadata: String,
+}
+
+impl Worker {
+    /// Whether anything happened since the last commit.
+    pub(crate) fn has_uncommitted(&self) -> bool {
+        self.collector.is_dirty()
+            || self.tasks.iter().filter(|t| t.is_running()).any(|t| {
+                t.dirty || t.stores.as_ref().is_some_and(|s| s.is_dirty()) || t.inputs.iter().any(|i| i.is_ahead())
+            })
+    }
+
+    /// Commits all tasks of the worker. After an error nothing is known but what [`Worker::recover`] finds out.
+    ///
+    /// The order is that of D2, each step a named fail point: overlays are drained, which sends outputs and changes on their
+    /// way; the producer is flushed; under exactly-once the transaction is committed with the offsets; each shard gets its
+    /// batch with the offsets it stands for; under at-least-once the offsets are committed last.
+    pub(crate) fn commit(&mut self) -> Result {
+        self.note_input_positions();
+        if !self.has_uncommitted() {
+            return Ok(());
+        }
+        let Some(member) = self.member.clone() else { return Ok(()) };
+        let began = self.shared.ports.clock.now();
+        self.shared.pass(FailPoint::CommitStarted)?;
+        self.drain_all()?;
+        self.shared.pass(FailPoint::CommitDrained)?;
+        self.collector.flush()?;
+        self.shared.pass(FailPoint::CommitFlushed)?;
+        let progress = self.progress();
+        let skew = i64::from(self.shared.planted(Bug::OffsetOffByOne));
+        if self.shared.planted(Bug::ApplyBeforeCommit) {
+            self.apply_all()?;
+        }
+        if self.exactly_once() {
+            let outcome = self.collector.commit(&member, &Self::group_offsets(&self.tasks, &progress, skew));
+            self.conclude(outcome)?;
+            self.shared.pass(FailPoint::CommitLogged)?;
+        }
+        self.apply_all()?;
+        self.shared.pass(FailPoint::CommitApplied)?;
+        if !self.exactly_once() {
+            let wait = self.shared.settings.request_timeout;
+            let outcome = self.offsets.commit(&member, &Self::group_offsets(&self.tasks, &progress, skew), wait);
+            self.conclude_offsets(outcome)?;
+            self.shared.pass(FailPoint::CommitOffsets)?;
+        }
+        self.committed(began, &progress);
+        Ok(())
+    }
+
+    /// Where nothing waits in a queue, the position covers markers behind the last record too.
+    fn note_input_positions(&mut self) {
+        for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
+            for input in task.inputs.iter_mut().filter(|i| i.queue.is_empty()) {
+                if let Some(position) = self.consumer.position(input.source) {
+                    input.next = input.next.max(position);
+                }
+            }
+        }
+    }
+
+    fn drain_all(&mut self) -> Result {
+        let (now, wall) = (self.shared.ports.clock.now(), self.shared.ports.clock.wall_ms());
+        let shared = self.shared.clone();
+        let mut cx = Processing { topology: &shared.topology, settings: &shared.settings, collector: &mut self.collector, now, wall };
+        for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
+            self.at_work = Some(task.id);
+            task.drain(&mut cx)?;
+        }
+        Ok(())
+    }
+
+    /// The inputs that have moved on since the last commit.
+    fn progress(&self) -> Vec<Progress> {
+        let mut all = Vec::new();
+        for (at, task) in self.tasks.iter().enumerate().filter(|(_, t)| t.is_running()) {
+            for (n, input) in task.inputs.iter().enumerate().filter(|(_, i)| i.is_ahead()) {
+                let mut metadata = String::new();
+                CommitMetadata::at(input.partition_time).encode(&mut metadata);
+                all.push(Progress { task: at, input: n, metadata });
+            }
+        }
+        all
+    }
+
+    fn group_offsets<'a>(tasks: &'a [Task], progress: &'a [Progress], skew: i64) -> Vec<GroupOffset<'a>> {
+        let input = |p: &Progress| tasks.get(p.task).and_then(|t| t.inputs.get(p.input));
+        let offset = |p: &'a Progress| {
+            input(p).map(|i| GroupOffset {
+                topic: &i.topic,
+                partition: i.partition,
+                next: i.next + skew,
+                leader_epoch: i.leader_epoch,
+                metadata: &p.metadata,
+            })
+        };
+        progress.iter().filter_map(offset).collect()
+    }
+
+    /// What a transaction's end means for the worker.
+    fn conclude(&mut self, outcome: CommitOutcome) -> Result {
+        let op = "commit a transaction";
+        let failed = match outcome {
+            CommitOutcome::Committed => return Ok(()),
+            CommitOutcome::Aborted(e) if e.kind() == broker::ErrorKind::Refused => Error::broker(op, e),
+            CommitOutcome::Aborted(e) => Error::new(ErrorKind::Aborted, op).caused_by(e),
+            CommitOutcome::Fenced(e) => Error::broker(op, e),
+            CommitOutcome::Unknown(e) => Error::new(ErrorKind::UnknownOutcome, op).caused_by(e),
+        };
+        self.shared.ports.metrics.add(Counter::CommitFailedTotal, Scope::Worker(self.number), 1);
+        Err(failed)
+    }
+
+    /// What a plain commit's end means. One that did not get through is made again with the next: offsets only grow, and
+    /// what they cover is safe in the log already.
+    fn conclude_offsets(&mut self, outcome: CommitOutcome) -> Result {
+        let op = "commit offsets";
+        match outcome {
+            CommitOutcome::Committed => Ok(()),
+            CommitOutcome::Aborted(e) | CommitOutcome::Unknown(e) => {
+                self.shared.ports.metrics.add(Counter::CommitFailedTotal, Scope::Worker(self.number), 1);
+                Err(Error::new(ErrorKind::Broker, op).caused_by(e))
+            }
+            CommitOutcome::Fenced(e) => Err(Error::broker(op, e)),
+        }
+    }
+
+    /// Gives every shard its batch. A shard that fails is opened anew and restored; the interval is in the log already, so
+    /// nothing is lost, and the other tasks go on.
+    fn apply_all(&mut self) -> Result {
+        let now = self.shared.ports.clock.now();
+        let mut failed: Vec<(TaskId, Error)> = Vec::new();
+        let advance = now.saturating_sub(self.last_advance) >= ADVANCE_INTERVAL;
+        for at in 0..self.tasks.len() {
+            let Some(task) = self.tasks.get_mut(at).filter(|t| t.is_running()) else { continue };
+            let id = task.id;
+            let applied = self.note_offsets(at, advance).and_then(|()| self.apply_task(at, now));
+            match applied {
+                Ok(()) => {}
+                Err(e) if e.kind() == ErrorKind::Crashed => return Err(e),
+                Err(e) => failed.push((id, e)),
+            }
+        }
+        if advance {
+            self.last_advance = now;
+        }
+        for (id, error) in failed {
+            tracing::error!(task = %id, "opens its shards anew: {}", error.chain());
+            self.reopen(id);
+        }
+        Ok(())
+    }
+
+    fn apply_task(&mut self, at: usize, now: Duration) -> Result {
+        let Some(task) = self.tasks.get_mut(at) else { return Ok(()) };
+        let id = task.id;
+        let Some(stores) = task.stores.as_mut() else { return Ok(()) };
+        for shard in 0..stores.shards().len() {
+            stores.apply(shard, now).map_err(|e| e.with("task", id))?;
+            self.shared.pass(FailPoint::CommitAppliedOne)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the interval's next offsets and times into the metadata of a task's shards.
+    fn note_offsets(&mut self, at: usize, advance: bool) -> Result {
+        let Some(task) = self.tasks.get(at) else { return Ok(()) };
+        let mut ends: Vec<Option<i64>> = Vec::new();
+        for changelog in &task.routes.changelogs {
+            let end = match changelog {
+                None => None,
+                Some((topic, id)) => match self.collector.next_offset(*id, task.id.partition) {
+                    Some(Some(next)) => Some(next),
+                    // A report came without an offset: what was written ends where the log ends now, since nobody else
+                    // writes to it.
+                    Some(None) => Some(end_of(&mut *self.admin, topic, task.id.partition)?),
+                    None if advance => end_of(&mut *self.admin, topic, task.id.partition).ok(),
+                    None => None,
+                },
+            };
+            ends.push(end);
+        }
+        let wall = self.shared.ports.clock.wall_ms();
+        if let Some(task) = self.tasks.get_mut(at) {
+            task.note_offsets(&ends, wall);
+        }
+        Ok(())
+    }
+
+    /// All of it is done.
+    fn committed(&mut self, began: Duration, progress: &[Progress]) {
+        for p in progress {
+            if let Some(input) = self.tasks.get_mut(p.task).and_then(|t| t.inputs.get_mut(p.input)) {
+                input.committed = Some(input.next);
+            }
+        }
+        for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
+            (task.dirty, task.commit_requested) = (false, false);
+        }
+        self.collector.forget();
+        let now = self.shared.ports.clock.now();
+        self.last_commit = now;
+        let metrics = &self.shared.ports.metrics;
+        metrics.add(Counter::CommitTotal, Scope::Worker(self.number), 1);
+        let micros = now.saturating_sub(began).as_micros() as u64;
+        metrics.set(Gauge::CommitMicros, Scope::Worker(self.number), micros);
+        tracing::debug!(worker = self.number, micros, "committed");
+    }
+}
+
+impl Task {
+    /// `ends`: by store, the next offset of its changelog, where it moved.
+    fn note_offsets(&mut self, ends: &[Option<i64>], wall: i64) {
+        let Some(stores) = self.stores.as_mut() else { return };
+        let observed = self.stream_time;
+        let mut moved: Vec<(usize, String, i64, String)> = Vec::new();
+        for (store, end) in stores.stores().iter().zip(ends) {
+            if let (Some(topic), Some(end)) = (&store.plan.changelog, end) {
+                moved.push((store.shard, topic.clone(), *end, store.plan.name.clone()));
+            }
+        }
+        for (n, shard) in stores.shards_mut().iter_mut().enumerate() {
+            for (_, topic, end, name) in moved.iter().filter(|(at, ..)| *at == n) {
+                shard.metadata.set_changelog(topic, 0, self.id.partition, *end);
+                shard.metadata.observe(name, observed);
+            }
+            for input in &self.inputs {
+                shard.metadata.set_input(&input.topic, input.partition, input.next);
+            }
+            shard.metadata.written_ms = wall;
+        }
+    }
+}
+
+fn end_of(admin: &mut dyn broker::Admin, topic: &str, partition: i32) -> Result<i64> {
+    super::takeover::one_offset(admin, topic, partition, At::End)
+}

@@ -1,0 +1,70 @@
+//! An input partition of a task: its queue, and how far it is.
+
+use std::time::Duration;
+
+use millpond_broker_api::{Offset, Source};
+use millpond_topology::SourceIndex;
+
+use super::queue::Queue;
+use crate::plan::InputPlan;
+
+/// One partition that a task reads.
+#[derive(Debug)]
+pub(crate) struct Input {
+    /// The worker's number for it.
+    pub(crate) source: Source,
+    pub(crate) index: SourceIndex,
+    pub(crate) topic: String,
+    pub(crate) partition: i32,
+    /// A repartition topic.
+    pub(crate) internal: bool,
+    /// Event times come from a user's extractor.
+    pub(crate) extractor: bool,
+    pub(crate) queue: Queue,
+    /// The next offset to be processed: what a commit covers.
+    pub(crate) next: Offset,
+    /// What was committed last.
+    pub(crate) committed: Option<Offset>,
+    /// The largest event time processed; -1 before the first record.
+    pub(crate) partition_time: i64,
+    pub(crate) leader_epoch: i32,
+    /// The consumer delivers nothing, because the queue is full.
+    pub(crate) paused: bool,
+    /// The event time of the head, once it was extracted.
+    pub(crate) head_time: Option<i64>,
+    /// Since when the queue has been empty with nothing to fetch.
+    pub(crate) idle_since: Option<Duration>,
+}
+
+impl Input {
+    pub(crate) fn new(plan: &InputPlan, partition: i32, source: u32) -> Self {
+        let source = Source(source);
+        Self {
+            source,
+            index: plan.source,
+            topic: plan.topic.clone(),
+            partition,
+            internal: plan.internal,
+            extractor: plan.extractor,
+            queue: Queue::new(source),
+            next: 0,
+            committed: None,
+            partition_time: -1,
+            leader_epoch: -1,
+            paused: false,
+            head_time: None,
+            idle_since: None,
+        }
+    }
+
+    /// Drops what waits; the position is set anew before the task runs again.
+    pub(crate) fn forget(&mut self) {
+        self.queue.clear();
+        (self.paused, self.head_time, self.idle_since) = (false, None, None);
+    }
+
+    /// Whether there is progress that is not committed.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.committed != Some(self.next)
+    }
+}

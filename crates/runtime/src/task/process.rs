@@ -1,0 +1,448 @@
+//! Processing: one record, punctuation or drained entry at a time, each atomic in its task (D14).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use millpond_broker_api::{Consumer, Record};
+use millpond_changelog::{CUT_HEADER, Change, CutClass, ValueFormat};
+use millpond_topology::{self as topology, Header, Headers, Layer, PunctuationType, Raw, TaskGraph, Topology};
+use smallvec::SmallVec;
+
+use super::punctuate::Due;
+use super::stores::TaskStores;
+use super::{Task, TaskState};
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::{Failure, RecordInfo, TaskPort, catch};
+use crate::output::Collector;
+use crate::settings::{ErrorPolicy, Settings};
+use crate::state::{Budget, Entry};
+
+/// What processing needs beside the task.
+pub(crate) struct Processing<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) settings: &'a Settings,
+    pub(crate) collector: &'a mut Collector,
+    pub(crate) now: Duration,
+    pub(crate) wall: i64,
+}
+
+/// The port of a task, out of its disjoint fields.
+macro_rules! port {
+    ($task:expr, $wall:expr, $timestamp:expr, $record:expr) => {
+        TaskPort {
+            stores: $task.stores.as_mut().ok_or_else(|| not_open($task.id))?,
+            outbox: &mut $task.outbox,
+            timers: &mut $task.timers,
+            routes: &$task.routes,
+            record: $record,
+            timestamp: $timestamp,
+            stream_time: $task.stream_time,
+            wall: $wall,
+            commit_requested: &mut $task.commit_requested,
+            dropped: &mut $task.counts.dropped,
+        }
+    };
+}
+
+#[cold]
+fn not_open(task: super::TaskId) -> Error {
+    Error::new(ErrorKind::Fatal, "use a task's stores").with("task", task).with("reason", "they are not open")
+}
+
+impl Task {
+    /// Makes the graph, which calls all suppliers, and its timers.
+    pub(crate) fn build_graph(&mut self, topology: &Topology, wall: i64) -> Result {
+        self.graph = None;
+        self.timers.clear();
+        let mut port = port!(self, wall, self.stream_time, None);
+        let mut built = None;
+        let made = catch(|| {
+            built = Some(topology.task(self.id.sub_topology, &mut port)?);
+            Ok(())
+        });
+        // What suppliers have written or sent is no record's: it is not kept.
+        if let Some(stores) = &mut self.stores {
+            stores.record_failed();
+        }
+        self.outbox.clear();
+        self.graph = built;
+        made.map_err(|failure| self.failed("build a task's graph", failure))
+    }
+
+    /// Builds the graph over stores that hold nothing.
+    pub(crate) fn dry_run(&mut self, topology: &Topology, caching: bool, budget: &Arc<Budget>, wall: i64) -> Result {
+        let plans = self.sub_plan().map(|s| s.stores.clone()).unwrap_or_default();
+        self.stores = Some(TaskStores::nothing(&plans, caching, budget));
+        self.build_graph(topology, wall)
+    }
+
+    /// Looks the keys of the next records up in the stores that are asked by them, so that the look-ups overlap (D4).
+    pub(crate) fn look_ahead(&mut self, topology: &Topology, records: usize) -> Result {
+        let Some(stores) = self.stores.as_mut() else { return Ok(()) };
+        for input in &self.inputs {
+            let lookups = topology.sources().get(input.index.0 as usize).map(|s| s.lookups.as_slice()).unwrap_or_default();
+            if lookups.is_empty() || input.queue.is_empty() {
+                continue;
+            }
+            let mut keys: SmallVec<[&[u8]; 32]> = SmallVec::new();
+            input.queue.keys(records, &mut |key| keys.push(key));
+            for store in lookups {
+                if let Some((overlay, base)) = stores.get_mut(*store) {
+                    overlay.touch(base, &keys).map_err(|e| Error::store("look keys up", e).with("task", self.id))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees what this task's overlays hold too much: clean entries first, then the oldest pending ones are drained.
+    pub(crate) fn make_room(&mut self, cx: &mut Processing<'_>, budget: &Budget) -> Result {
+        let places = self.stores.as_ref().map_or(0, |s| s.stores().len());
+        for place in 0..places {
+            let Some((store, _)) = self.stores.as_mut().and_then(|s| s.at(place)) else { continue };
+            let to_free = budget.to_free(store.overlay.cache_bytes());
+            if to_free == 0 {
+                continue;
+            }
+            let freed = store.overlay.evict(to_free);
+            self.counts.evicted += u64::from(freed > 0);
+            let mut missing = to_free.saturating_sub(freed);
+            while missing > 0 {
+                let before = self.stores.as_mut().and_then(|s| s.at(place)).map_or(0, |(s, _)| s.overlay.cache_bytes());
+                if !self.drain_one(cx, place)? {
+                    break;
+                }
+                let after = self.stores.as_mut().and_then(|s| s.at(place)).map_or(0, |(s, _)| s.overlay.cache_bytes());
+                missing = missing.saturating_sub(before.saturating_sub(after).max(1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a record into its queue, unless it is a marker or of an unknown kind (D10).
+    pub(crate) fn enqueue(&mut self, input: usize, record: &Record<'_>) {
+        let Some(input) = self.inputs.get_mut(input) else { return };
+        if input.internal && !CutClass::of(record.headers).is_data() {
+            self.counts.markers += 1;
+            if input.queue.is_empty() {
+                input.next = record.offset + 1;
+                self.dirty = true;
+            }
+            return;
+        }
+        input.idle_since = None;
+        input.queue.push(record);
+    }
+
+    /// Processes up to `limit` records in the order of their event times; answers how many. Stops early when records may
+    /// be missing for that order, and when a commit was asked for.
+    pub(crate) fn process(&mut self, cx: &mut Processing<'_>, consumer: &dyn Consumer, limit: usize) -> Result<usize> {
+        let mut done = 0;
+        while done < limit && !self.commit_requested {
+            let Some(input) = self.choose(cx, consumer)? else { break };
+            self.process_one(cx, input)?;
+            done += 1;
+            if self.timers.is_due(PunctuationType::StreamTime, self.stream_time) {
+                self.punctuate(cx, PunctuationType::StreamTime)?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// The input whose head has the lowest event time, if no earlier record can be missing: an empty input is waited for as
+    /// long as it has more to fetch, and then for `max.task.idle.ms` (KIP-695).
+    fn choose(&mut self, cx: &Processing<'_>, consumer: &dyn Consumer) -> Result<Option<usize>> {
+        let mut best: Option<(i64, usize)> = None;
+        let mut missing = false;
+        for at in 0..self.inputs.len() {
+            match self.head_time(cx, at)? {
+                Some(time) if best.is_none_or(|(lowest, _)| time < lowest) => best = Some((time, at)),
+                Some(_) => {}
+                None => missing = true,
+            }
+        }
+        let Some((_, at)) = best else { return Ok(None) };
+        let ready = !missing || self.inputs.iter_mut().all(|i| !i.queue.is_empty() || idles(i, cx, consumer));
+        Ok(ready.then_some(at))
+    }
+
+    #[inline]
+    fn head_time(&mut self, cx: &Processing<'_>, at: usize) -> Result<Option<i64>> {
+        let Some(input) = self.inputs.get_mut(at) else { return Ok(None) };
+        if !input.extractor {
+            return Ok(input.queue.head().map(|(_, time)| time));
+        }
+        if input.head_time.is_none() && !input.queue.is_empty() {
+            let time = self.extract(cx, at)?;
+            if let Some(input) = self.inputs.get_mut(at) {
+                input.head_time = Some(time);
+            }
+        }
+        Ok(self.inputs.get(at).and_then(|i| i.head_time))
+    }
+
+    /// The event time of the head, by the user's extractor. A record that it fails on is taken at its own time here, and
+    /// fails for good when it is processed.
+    fn extract(&mut self, cx: &Processing<'_>, at: usize) -> Result<i64> {
+        let Some(input) = self.inputs.get(at) else { return Ok(-1) };
+        let (Some(record), Some(graph)) = (input.queue.front(), self.graph.as_mut()) else { return Ok(-1) };
+        let headers = headers_of(&record);
+        let raw = Raw { key: record.key, value: record.value, timestamp: record.timestamp, headers: &headers };
+        let mut time = record.timestamp;
+        let extracted = catch(|| {
+            time = graph.timestamp(input.index, &raw, input.partition_time)?;
+            Ok(())
+        });
+        match extracted {
+            Ok(()) => Ok(time),
+            Err(failure) if cx.settings.on_processing_error == ErrorPolicy::Fail => {
+                Err(self.failed_record("extract a timestamp", failure, at))
+            }
+            Err(_) => Ok(record.timestamp),
+        }
+    }
+
+    fn process_one(&mut self, cx: &mut Processing<'_>, at: usize) -> Result {
+        let Some(input) = self.inputs.get_mut(at) else { return Ok(()) };
+        let Some(record) = input.queue.front() else { return Ok(()) };
+        let timestamp = input.head_time.unwrap_or(record.timestamp);
+        let offset = record.offset;
+        let leader_epoch = record.leader_epoch;
+        let mut outcome = Ok(());
+        if timestamp < 0 {
+            self.counts.dropped += 1;
+        } else {
+            self.stream_time = self.stream_time.max(timestamp);
+            let headers = headers_of(&record);
+            let raw = Raw { key: record.key, value: record.value, timestamp, headers: &headers };
+            let info = RecordInfo { topic: &input.topic, partition: input.partition, offset };
+            let index = input.index;
+            let mut port = port!(self, cx.wall, timestamp, Some(info));
+            let graph = self.graph.as_mut();
+            outcome = run(graph, self.id, |graph| graph.receive(&mut port, index, &raw));
+        }
+        self.settle(cx, outcome, at)?;
+        if let Some(input) = self.inputs.get_mut(at) {
+            input.queue.pop();
+            input.next = offset + 1;
+            input.leader_epoch = leader_epoch;
+            input.partition_time = input.partition_time.max(timestamp);
+            input.head_time = None;
+        }
+        self.dirty = true;
+        self.counts.processed += 1;
+        Ok(())
+    }
+
+    /// The record's border: what it did becomes part of the interval, or none of it remains and the policy is asked, once.
+    fn settle(&mut self, cx: &mut Processing<'_>, outcome: std::result::Result<(), Failure>, at: usize) -> Result {
+        let Err(failure) = outcome else { return self.keep(cx.collector) };
+        self.undo();
+        let policy = match &failure {
+            Failure::Error(e) => match e.kind() {
+                topology::ErrorKind::Deserialization => cx.settings.on_deserialization_error,
+                topology::ErrorKind::Processing | topology::ErrorKind::Serialization => cx.settings.on_processing_error,
+                _ => ErrorPolicy::Fail,
+            },
+            Failure::Panic(_) => cx.settings.on_processing_error,
+        };
+        let panicked = matches!(failure, Failure::Panic(_));
+        let error = self.failed_record("process a record", failure, at);
+        if policy == ErrorPolicy::Fail {
+            return Err(error);
+        }
+        tracing::warn!(task = %self.id, "skipped a record: {}", error.chain());
+        self.counts.dropped += 1;
+        if panicked {
+            self.build_graph(cx.topology, cx.wall)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what a record did: store writes into the interval, changes and outputs to the producer.
+    fn keep(&mut self, collector: &mut Collector) -> Result {
+        let outbox = &mut self.outbox;
+        let mut logged = Ok(());
+        if let Some(stores) = &mut self.stores {
+            stores.record_done(&mut |store, format, entry| {
+                if let Err(e) = log(outbox, store, format, entry) {
+                    logged = Err(e);
+                }
+            });
+        }
+        logged?;
+        if !self.outbox.is_empty() {
+            self.outbox.hand_over(collector, &self.routes)?;
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self) {
+        if let Some(stores) = &mut self.stores {
+            stores.record_failed();
+        }
+        self.outbox.clear();
+    }
+
+    /// Calls all punctuations of a clock that are due. Each is atomic like a record; it has no record to skip, so with the
+    /// policy `continue` a failed one is counted and had no effect.
+    pub(crate) fn punctuate(&mut self, cx: &mut Processing<'_>, by: PunctuationType) -> Result {
+        let now = match by {
+            PunctuationType::StreamTime => self.stream_time,
+            PunctuationType::WallClockTime => cx.wall,
+        };
+        while let Some(Due { node, slot, at }) = self.timers.take_due(by, now) {
+            let mut port = port!(self, cx.wall, at, None);
+            let outcome = run(self.graph.as_mut(), self.id, |graph| graph.punctuate(&mut port, node, slot, at));
+            self.counts.punctuated += 1;
+            self.dirty = true;
+            self.settle_other(cx, outcome, "run a punctuation")?;
+        }
+        Ok(())
+    }
+
+    /// As [`Task::settle`], for what has no input record.
+    fn settle_other(
+        &mut self,
+        cx: &mut Processing<'_>,
+        outcome: std::result::Result<(), Failure>,
+        op: &'static str,
+    ) -> Result {
+        let Err(failure) = outcome else { return self.keep(cx.collector) };
+        self.undo();
+        let panicked = matches!(failure, Failure::Panic(_));
+        let error = self.failed(op, failure);
+        if cx.settings.on_processing_error == ErrorPolicy::Fail || error.kind() != ErrorKind::Record {
+            return Err(error);
+        }
+        tracing::warn!(task = %self.id, "went on: {}", error.chain());
+        self.counts.dropped += 1;
+        if panicked {
+            self.build_graph(cx.topology, cx.wall)?;
+        }
+        Ok(())
+    }
+
+    /// Takes every pending entry out of the overlays, in topological order, forwards and logs it; what is forwarded may
+    /// make others pending, so it goes on until all is quiet.
+    pub(crate) fn drain(&mut self, cx: &mut Processing<'_>) -> Result {
+        let stores = self.stores.as_ref().map_or(0, |s| s.stores().len());
+        loop {
+            let mut quiet = true;
+            for place in 0..stores {
+                while self.drain_one(cx, place)? {
+                    quiet = false;
+                }
+            }
+            if quiet {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the oldest pending entry of a store out. Its write stays even if forwarding it fails.
+    pub(crate) fn drain_one(&mut self, cx: &mut Processing<'_>, place: usize) -> Result<bool> {
+        let Some((store, base)) = self.stores.as_mut().and_then(|s| s.at(place)) else { return Ok(false) };
+        let read = |e| Error::store("read the value that was forwarded last", e);
+        if !store.overlay.next_pending(base, &mut self.drained).map_err(read)? {
+            return Ok(false);
+        }
+        let (index, format, forwards) = (store.plan.index, store.plan.format, store.plan.forwards);
+        log(&mut self.outbox, place, format, self.drained.entry())?;
+        self.outbox.hand_over(cx.collector, &self.routes)?;
+        if forwards {
+            let timestamp = self.drained.entry().timestamp;
+            let mut port = port!(self, cx.wall, timestamp, None);
+            let drained = self.drained.drained();
+            let outcome = run(self.graph.as_mut(), self.id, |graph| graph.drained(&mut port, index, &drained));
+            self.settle_other(cx, outcome, "forward an update")?;
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn failed_record(&self, op: &'static str, failure: Failure, at: usize) -> Error {
+        let error = self.failed(op, failure);
+        let Some(input) = self.inputs.get(at) else { return error };
+        let offset = input.queue.head().map_or(input.next, |(offset, _)| offset);
+        let error = error.with("topic", &input.topic).with("partition", input.partition).with("offset", offset);
+        match error.kind() {
+            ErrorKind::Record => error.remedy(
+                "mend the record's producer or the function, or let `deserialization.exception.handler` or \
+                 `processing.exception.handler` be `continue`",
+            ),
+            _ => error,
+        }
+    }
+
+    #[cold]
+    fn failed(&self, op: &'static str, failure: Failure) -> Error {
+        let (kind, source): (_, Box<dyn std::error::Error + Send + Sync>) = match failure {
+            Failure::Panic(text) => (ErrorKind::Record, format!("panic: {text}").into()),
+            Failure::Error(e) => match e.kind() {
+                topology::ErrorKind::Store => (ErrorKind::Store, e.into()),
+                topology::ErrorKind::Topology => (ErrorKind::Config, e.into()),
+                _ => (ErrorKind::Record, e.into()),
+            },
+        };
+        Error::new(kind, op).with("task", self.id).caused_by(source)
+    }
+
+    /// Whether a punctuation of the wall clock is due.
+    pub(crate) fn is_punctuation_due(&self, wall: i64) -> bool {
+        self.state == TaskState::Running && self.timers.is_due(PunctuationType::WallClockTime, wall)
+    }
+
+    /// When a punctuation of the wall clock is due next.
+    pub(crate) fn next_punctuation(&self) -> Option<i64> {
+        self.timers.next_wall()
+    }
+}
+
+/// Runs the graph. A task without one is not running, which the caller sees to.
+#[inline]
+fn run(
+    graph: Option<&mut TaskGraph>,
+    task: super::TaskId,
+    body: impl FnOnce(&mut TaskGraph) -> topology::Result,
+) -> std::result::Result<(), Failure> {
+    match graph {
+        Some(graph) => catch(|| body(graph)),
+        None => {
+            let error = topology::Error::new(topology::ErrorKind::Topology, "run a task's graph");
+            Err(Failure::Error(error.with("task", task).with("reason", "it was not built")))
+        }
+    }
+}
+
+/// Turns a write into a changelog record.
+fn log(outbox: &mut crate::exec::Outbox, store: usize, format: ValueFormat, entry: Entry<'_>) -> Result {
+    let change = Change { key: entry.key, value: entry.value, timestamp: entry.timestamp };
+    let logged = format.to_log(change).map_err(|e| Error::store("write a changelog record", e))?;
+    outbox.push_change(store, logged.key, logged.value, logged.timestamp);
+    Ok(())
+}
+
+/// A record's headers for the graph, without the library's own.
+#[inline]
+fn headers_of(record: &Record<'_>) -> Headers {
+    let mut headers = Headers::default();
+    for header in record.headers.iter().filter(|h| h.name != CUT_HEADER) {
+        headers.push(Header { name: header.name.into(), value: header.value.map(Bytes::copy_from_slice) });
+    }
+    headers
+}
+
+/// Whether an empty input need not be waited for.
+fn idles(input: &mut super::Input, cx: &Processing<'_>, consumer: &dyn Consumer) -> bool {
+    let (Some(end), Some(position)) = (consumer.known_end(input.source), consumer.position(input.source)) else {
+        return false;
+    };
+    if position < end {
+        input.idle_since = None;
+        return false;
+    }
+    let since = *input.idle_since.get_or_insert(cx.now);
+    cx.now.saturating_sub(since) >= cx.settings.max_task_idle
+}

@@ -1,0 +1,118 @@
+//! A task's timers: when which punctuation is due.
+
+use millpond_topology::{NodeIndex, PunctuationType, Schedule, TimerId};
+
+/// One timer.
+#[derive(Clone, Copy, Debug)]
+struct Timer {
+    id: TimerId,
+    node: NodeIndex,
+    slot: u32,
+    schedule: Schedule,
+    next: i64,
+}
+
+/// A punctuation that is due: which of a node's timers, and the time it is called with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Due {
+    pub(crate) node: NodeIndex,
+    pub(crate) slot: u32,
+    pub(crate) at: i64,
+}
+
+/// All timers of a task.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    timers: Vec<Timer>,
+    last_id: u64,
+}
+
+impl Timers {
+    /// Stream time: due for the first time with the first record. Wall clock: one interval from now.
+    pub(crate) fn schedule(&mut self, node: NodeIndex, slot: u32, schedule: Schedule, wall: i64) -> TimerId {
+        self.last_id += 1;
+        let id = TimerId(self.last_id);
+        let schedule = Schedule { every_ms: schedule.every_ms.max(1), ..schedule };
+        let next = match schedule.by {
+            PunctuationType::StreamTime => 0,
+            PunctuationType::WallClockTime => wall.saturating_add(schedule.every_ms),
+        };
+        self.timers.push(Timer { id, node, slot, schedule, next });
+        id
+    }
+
+    pub(crate) fn cancel(&mut self, id: TimerId) {
+        self.timers.retain(|t| t.id != id);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.timers.clear();
+    }
+
+    /// When a timer of the wall clock is due next.
+    pub(crate) fn next_wall(&self) -> Option<i64> {
+        let wall = self.timers.iter().filter(|t| t.schedule.by == PunctuationType::WallClockTime);
+        wall.map(|t| t.next).min()
+    }
+
+    /// Whether a timer is due. Cheap: asked for after each record.
+    pub(crate) fn is_due(&self, by: PunctuationType, now: i64) -> bool {
+        self.timers.iter().any(|t| t.schedule.by == by && t.next <= now)
+    }
+
+    /// The timer of a clock that has been due for longest, moved on to its next time after `now`: calls that were missed
+    /// collapse into this one.
+    pub(crate) fn take_due(&mut self, by: PunctuationType, now: i64) -> Option<Due> {
+        let due = self.timers.iter_mut().filter(|t| t.schedule.by == by && t.next <= now);
+        let timer = due.min_by_key(|t| (t.next, t.id))?;
+        let every = timer.schedule.every_ms;
+        let missed = (now - timer.next) / every;
+        timer.next = timer.next.saturating_add((missed + 1).saturating_mul(every));
+        Some(Due { node: timer.node, slot: timer.slot, at: now })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: PunctuationType = PunctuationType::StreamTime;
+    const WALL: PunctuationType = PunctuationType::WallClockTime;
+
+    fn every(every_ms: i64, by: PunctuationType) -> Schedule {
+        Schedule { every_ms, by }
+    }
+
+    #[test]
+    fn b078_wall_clock_punctuation_first_call_and_missed_calls() {
+        let mut timers = Timers::default();
+        timers.schedule(NodeIndex(1), 0, every(10, WALL), 100);
+        assert_eq!(timers.take_due(WALL, 109), None, "the first call comes one interval later");
+        assert!(timers.take_due(WALL, 110).is_some());
+        assert_eq!(timers.take_due(WALL, 110), None);
+        assert_eq!(timers.take_due(WALL, 145).map(|d| d.at), Some(145), "three missed calls are one");
+        assert_eq!(timers.take_due(WALL, 149), None);
+        assert!(timers.take_due(WALL, 150).is_some(), "and the rhythm stays");
+    }
+
+    #[test]
+    fn stream_time_punctuation_begins_with_the_first_record_and_keeps_its_rhythm() {
+        let mut timers = Timers::default();
+        timers.schedule(NodeIndex(1), 0, every(10, STREAM), 5_000);
+        assert!(!timers.is_due(STREAM, -1));
+        assert_eq!(timers.take_due(STREAM, 23).map(|d| d.at), Some(23));
+        assert_eq!(timers.take_due(STREAM, 29), None);
+        assert!(timers.take_due(STREAM, 30).is_some());
+    }
+
+    #[test]
+    fn the_longest_due_goes_first_and_cancelled_ones_not_at_all() {
+        let mut timers = Timers::default();
+        let a = timers.schedule(NodeIndex(1), 0, every(30, WALL), 0);
+        timers.schedule(NodeIndex(2), 0, every(20, WALL), 0);
+        assert_eq!(timers.next_wall(), Some(20));
+        assert_eq!(timers.take_due(WALL, 35).map(|d| d.node), Some(NodeIndex(2)));
+        timers.cancel(a);
+        assert_eq!(timers.take_due(WALL, 35), None);
+    }
+}

@@ -1,0 +1,384 @@
+//! Taking a task over, in the five steps of D2: the generation, the committed offsets, the changelogs' ends, the restore,
+//! and only then the first record.
+
+use std::time::Duration;
+
+use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable};
+use millpond_changelog::{Changelog, CommitMetadata, LogRange, Restore};
+
+use super::rollback::PAUSE;
+use super::stores::TaskStores;
+use super::{Task, TaskId, TaskState};
+use crate::error::{Disposition, Error, ErrorKind, Result};
+use crate::metrics::{Counter, Gauge, Scope};
+use crate::ports::FailPoint;
+use crate::settings::OffsetReset;
+use crate::worker::Worker;
+
+/// A task's way to running.
+#[derive(Debug, Default)]
+pub(crate) struct Takeover {
+    /// By shard.
+    pub(crate) restores: Vec<Restore>,
+    /// The sources of its changelogs, while they are read.
+    sources: Vec<Source>,
+    retry_at: Duration,
+    /// What it waits for, for those who ask.
+    pub(crate) waiting: Option<String>,
+}
+
+impl Takeover {
+    /// Tries the step again after a pause.
+    pub(crate) fn pause(&mut self, now: Duration) {
+        self.retry_at = now + PAUSE;
+    }
+
+    /// Gives the restore up; answers with the sources that are to be read no more.
+    pub(crate) fn abandon(&mut self) -> Vec<Source> {
+        self.restores.clear();
+        std::mem::take(&mut self.sources)
+    }
+}
+
+impl Worker {
+    /// Moves every task that is not running one step on. Answers whether any moved.
+    pub(crate) fn take_over(&mut self) -> Result<bool> {
+        let now = self.shared.ports.clock.now();
+        let waiting = self.tasks.iter().filter(|t| !t.is_running() && t.takeover.retry_at <= now);
+        let waiting: Vec<TaskId> = waiting.map(|t| t.id).collect();
+        let mut moved = false;
+        for id in waiting {
+            match self.take_over_step(id) {
+                Ok(step) => moved |= step,
+                Err(e) if e.disposition() == Disposition::Shutdown => return Err(e),
+                Err(e) => self.postpone(id, &e),
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Something failed that may succeed later; a shard that failed is opened anew then.
+    fn postpone(&mut self, id: TaskId, error: &Error) {
+        tracing::warn!(task = %id, "tries again: {}", error.chain());
+        let now = self.shared.ports.clock.now();
+        if error.kind() == ErrorKind::Store {
+            self.reopen(id);
+        }
+        if let Some(task) = self.task(id) {
+            task.takeover.pause(now);
+            task.takeover.waiting = Some(error.chain());
+        }
+    }
+
+    fn take_over_step(&mut self, id: TaskId) -> Result<bool> {
+        let Some(state) = self.task(id).map(|t| t.state()) else { return Ok(false) };
+        match state {
+            TaskState::Created => self.open(id),
+            TaskState::Offsets => self.fetch_offsets(id),
+            TaskState::Ends => self.plan_restore(id),
+            TaskState::Restoring => self.finish_restore(id),
+            TaskState::Running | TaskState::Closed => Ok(false),
+        }
+    }
+
+    /// Step 1 is the generation, which the worker has. The shards are opened here, if no other worker has them.
+    fn open(&mut self, id: TaskId) -> Result<bool> {
+        self.shared.pass(FailPoint::TakeoverCreated)?;
+        let shared = self.shared.clone();
+        let Some(task) = self.task(id) else { return Ok(false) };
+        if task.hold().is_none() {
+            match shared.hold(id)? {
+                Some(hold) => task.set_hold(hold),
+                None => {
+                    task.takeover.pause(shared.ports.clock.now());
+                    task.takeover.waiting = Some("another worker still has the task".into());
+                    return Ok(false);
+                }
+            }
+        }
+        if task.stores.is_none() {
+            task.stores = Some(open_stores(&shared, task)?);
+        }
+        task.become_state(TaskState::Offsets)?;
+        self.shared.pass(FailPoint::TakeoverOpened)?;
+        Ok(true)
+    }
+
+    /// Step 2: where processing begins. An offset that a transaction may still change is waited for.
+    fn fetch_offsets(&mut self, id: TaskId) -> Result<bool> {
+        if self.recovery.is_some() {
+            // Our own transaction is not over.
+            return Ok(false);
+        }
+        let wait = self.shared.settings.request_timeout;
+        let Some(task) = self.tasks.iter_mut().find(|t| t.id == id) else { return Ok(false) };
+        let of: Vec<(&str, i32)> = task.inputs.iter().map(|i| (i.topic.as_str(), i.partition)).collect();
+        let fetched = self.offsets.fetch_stable(&self.shared.group, &of, wait);
+        let committed = match fetched.map_err(|e| Error::broker("fetch committed offsets", e).with("task", id))? {
+            Stable::Offsets(committed) => committed,
+            Stable::Unstable { topic, partition } => {
+                task.takeover.pause(self.shared.ports.clock.now());
+                task.takeover.waiting = Some(format!("an open transaction holds the offset of {topic}-{partition}"));
+                return Ok(false);
+            }
+        };
+        let mut stream_time = -1;
+        for (input, committed) in task.inputs.iter_mut().zip(committed) {
+            match committed {
+                Some(committed) => {
+                    let time = CommitMetadata::decode(&committed.metadata).partition_time;
+                    (input.next, input.partition_time) = (committed.next, time);
+                    (input.committed, input.leader_epoch) = (Some(committed.next), committed.leader_epoch);
+                    stream_time = stream_time.max(time);
+                }
+                None => {
+                    input.next = first_offset(&mut *self.admin, &input.topic, input.partition, self.shared.settings.offset_reset)?;
+                    (input.partition_time, input.committed, input.leader_epoch) = (-1, None, -1);
+                }
+            }
+        }
+        task.stream_time = stream_time;
+        task.takeover.waiting = None;
+        task.become_state(TaskState::Ends)?;
+        self.shared.pass(FailPoint::TakeoverOffsets)?;
+        Ok(true)
+    }
+
+    /// Step 3: the changelogs' log ends, read uncommitted, asked now that the generation and the offsets are known.
+    fn plan_restore(&mut self, id: TaskId) -> Result<bool> {
+        let wall = self.shared.ports.clock.wall_ms();
+        let Some(task) = self.tasks.iter_mut().find(|t| t.id == id) else { return Ok(false) };
+        let Some(stores) = task.stores.as_mut() else { return Ok(false) };
+        let mut changelogs: Vec<Vec<(Changelog, LogRange)>> = stores.shards().iter().map(|_| Vec::new()).collect();
+        for store in stores.stores() {
+            let Some(topic) = &store.plan.changelog else { continue };
+            self.last_source += 1;
+            let changelog = Changelog {
+                source: Source(self.last_source),
+                topic: topic.as_str().into(),
+                partition: id.partition,
+                store: store.plan.name.as_str().into(),
+                space: store.space,
+                format: store.plan.format,
+            };
+            let log = log_range(&mut *self.admin, topic, id.partition)?;
+            if let Some(shard) = changelogs.get_mut(store.shard) {
+                shard.push((changelog, log));
+            }
+        }
+        self.shared.pass(FailPoint::TakeoverEnds)?;
+        let Some(task) = self.tasks.iter_mut().find(|t| t.id == id) else { return Ok(false) };
+        let Some(stores) = task.stores.as_mut() else { return Ok(false) };
+        let mut restores = Vec::new();
+        for (shard, changelogs) in stores.shards_mut().iter_mut().zip(changelogs) {
+            let mut restore = Restore::plan(&shard.metadata, changelogs, wall);
+            for (changelog, decision) in restore.decisions() {
+                tracing::info!(task = %id, store = %changelog.store, ?decision, "restore");
+                self.shared.ports.observer.restore_planned(id, changelog, &decision);
+            }
+            let prepared = self.applier.prepare(&mut restore, &mut *shard.shard, &mut shard.metadata);
+            prepared.map_err(|e| Error::store("prepare a restore", e).with("task", id))?;
+            restores.push(restore);
+        }
+        let changes: Vec<Change<'_>> = restores.iter().flat_map(Restore::changes).collect();
+        self.restore_consumer.assign(&changes).map_err(|e| Error::broker("read a changelog", e).with("task", id))?;
+        let sources = restores.iter().flat_map(Restore::reading).collect();
+        (task.takeover.restores, task.takeover.sources) = (restores, sources);
+        task.become_state(TaskState::Restoring)?;
+        self.index_sources();
+        Ok(true)
+    }
+
+    /// Step 4: polls the changelogs and applies what comes, past the overlays, until every position is at its end. Answers
+    /// whether there was anything.
+    pub(crate) fn restore(&mut self, max_wait: Duration) -> Result<bool> {
+        if !self.tasks.iter().any(|t| t.state() == TaskState::Restoring) {
+            return Ok(false);
+        }
+        let batch = match self.restore_consumer.poll(max_wait) {
+            Ok(batch) => batch,
+            Err(e) if e.kind() == broker::ErrorKind::Retriable => return Ok(false),
+            Err(e) => return Err(Error::broker("read changelogs", e)),
+        };
+        let busy = !batch.is_empty();
+        let faults: Vec<(Source, broker::Error)> = batch.faults.to_vec();
+        let mut failed = None;
+        let mut polled = self.applier.batch(&batch);
+        'tasks: for task in self.tasks.iter_mut().filter(|t| busy && t.state() == TaskState::Restoring) {
+            let Some(stores) = task.stores.as_mut() else { continue };
+            for (shard, restore) in stores.shards_mut().iter_mut().zip(&mut task.takeover.restores) {
+                match polled.apply(restore, &mut *shard.shard, &mut shard.metadata) {
+                    Ok(applied) if applied.records > 0 => {
+                        shard.applied(self.shared.ports.clock.now());
+                        let metrics = &self.shared.ports.metrics;
+                        metrics.add(Counter::RestoreTotal, Scope::Task(task.id), applied.records);
+                        metrics.add(Counter::RestoreBytesTotal, Scope::Task(task.id), applied.bytes);
+                        self.shared.ports.observer.restored(task.id, applied.records);
+                    }
+                    Ok(_) => {}
+                    Err(e) => {
+                        failed = Some((task.id, Error::store("restore a shard", e).with("task", task.id)));
+                        break 'tasks;
+                    }
+                }
+            }
+        }
+        if busy {
+            self.shared.pass(FailPoint::RestoreApplied)?;
+        }
+        if let Some((id, error)) = failed {
+            self.postpone(id, &error);
+        }
+        self.note_positions()?;
+        for (source, error) in faults {
+            self.replan(source, error)?;
+        }
+        Ok(busy)
+    }
+
+    /// The position, not the last record, says how far a changelog was read: markers and aborted records are never lent.
+    fn note_positions(&mut self) -> Result {
+        let mut arrived = Vec::new();
+        for task in self.tasks.iter_mut().filter(|t| t.state() == TaskState::Restoring) {
+            let mut remaining = 0;
+            for restore in &mut task.takeover.restores {
+                for source in restore.reading().collect::<Vec<_>>() {
+                    if let Some(position) = self.restore_consumer.position(source)
+                        && restore.reached(source, position)
+                    {
+                        arrived.push(Change::Remove(source));
+                    }
+                }
+                remaining += restore.progress().map(|p| p.remaining()).sum::<u64>();
+            }
+            self.shared.ports.metrics.set(Gauge::RestoreRemaining, Scope::Task(task.id), remaining);
+        }
+        self.restore_consumer.assign(&arrived).map_err(|e| Error::broker("read changelogs", e))
+    }
+
+    /// A changelog's start has moved past the position: decided anew with the log as it is now.
+    fn replan(&mut self, source: Source, error: broker::Error) -> Result {
+        let Some(&(at, shard)) = self.restores.get(&source) else { return Ok(()) };
+        if error.kind() != broker::ErrorKind::OutOfRange {
+            return Err(Error::broker("read a changelog", error));
+        }
+        let Some(task) = self.tasks.get_mut(at) else { return Ok(()) };
+        let (Some(restore), Some(stores)) = (task.takeover.restores.get_mut(shard), task.stores.as_mut()) else {
+            return Ok(());
+        };
+        let Some((topic, partition)) =
+            restore.progress().find(|p| p.source == source).map(|p| (p.topic.to_owned(), p.partition))
+        else {
+            return Ok(());
+        };
+        let log = log_range(&mut *self.admin, &topic, partition)?;
+        let decision = restore.replan(source, log);
+        tracing::warn!(task = %task.id, topic, partition, ?decision, "a changelog's start has moved on");
+        let Some(shard) = stores.shards_mut().get_mut(shard) else { return Ok(()) };
+        let prepared = self.applier.prepare(restore, &mut *shard.shard, &mut shard.metadata);
+        let id = task.id;
+        if let Err(e) = prepared {
+            self.postpone(id, &Error::store("prepare a restore", e).with("task", id));
+            return Ok(());
+        }
+        let changes: Vec<Change<'_>> = restore.changes().filter(|c| matches!(c, Change::Add { source: s, .. } if *s == source)).collect();
+        self.restore_consumer.assign(&changes).map_err(|e| Error::broker("read a changelog", e))
+    }
+
+    /// Step 5: everything is in the shards. Makes the graph and begins to read.
+    fn finish_restore(&mut self, id: TaskId) -> Result<bool> {
+        let wall = self.shared.ports.clock.wall_ms();
+        let Some(at) = self.tasks.iter().position(|t| t.id == id) else { return Ok(false) };
+        let Some(task) = self.tasks.get_mut(at) else { return Ok(false) };
+        if !task.takeover.restores.iter().all(Restore::has_arrived) {
+            let waiting = task.takeover.restores.iter().flat_map(Restore::progress).find_map(|p| p.waiting);
+            task.takeover.waiting = waiting.map(|w| format!("{w:?}"));
+            return Ok(false);
+        }
+        let Some(stores) = task.stores.as_mut() else { return Ok(false) };
+        for (shard, restore) in stores.shards_mut().iter_mut().zip(&mut task.takeover.restores) {
+            let finished = self.applier.finish(restore, &mut *shard.shard, &mut shard.metadata);
+            finished.map_err(|e| Error::store("finish a restore", e).with("task", id))?;
+            shard.applied(self.shared.ports.clock.now());
+        }
+        self.shared.pass(FailPoint::RestoreDone)?;
+        task.takeover.abandon();
+        task.takeover.waiting = None;
+        task.build_graph(&self.shared.topology, wall)?;
+        let changes: Vec<Change<'_>> = task
+            .inputs
+            .iter()
+            .map(|i| Change::Add { source: i.source, topic: &i.topic, partition: i.partition, from: i.next })
+            .collect();
+        self.consumer.assign(&changes).map_err(|e| Error::broker("read a task's inputs", e).with("task", id))?;
+        task.become_state(TaskState::Running)?;
+        self.shared.ports.observer.running(id);
+        self.index_sources();
+        Ok(true)
+    }
+
+    /// Notes where the records of each source go.
+    pub(crate) fn index_sources(&mut self) {
+        self.routes.clear();
+        self.restores.clear();
+        for (at, task) in self.tasks.iter().enumerate() {
+            if task.is_running() {
+                self.routes.extend(task.inputs.iter().enumerate().map(|(n, i)| (i.source, (at, n))));
+            }
+            for (n, restore) in task.takeover.restores.iter().enumerate() {
+                self.restores.extend(restore.reading().map(|source| (source, (at, n))));
+            }
+        }
+    }
+}
+
+/// Opens a task's shards; files that are damaged are set aside, and their stores restored from the start.
+fn open_stores(shared: &crate::instance::Shared, task: &Task) -> Result<TaskStores> {
+    let Some(plan) = task.sub_plan() else { return Err(Error::new(ErrorKind::Config, "open a task").with("task", task.id)) };
+    match TaskStores::open(&plan.stores, shared.shard_places(task.hold(), &plan.stores, false)?, shared.caching, &shared.budget) {
+        Err(e) if is_damaged(&e) => {
+            tracing::error!(task = %task.id, "sets damaged files aside: {}", e.chain());
+            let anew = shared.shard_places(task.hold(), &plan.stores, true)?;
+            TaskStores::open(&plan.stores, anew, shared.caching, &shared.budget)
+        }
+        opened => opened,
+    }
+    .map_err(|e| e.with("task", task.id))
+}
+
+fn is_damaged(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<millpond_store_api::Error>());
+    source.is_some_and(|e| e.kind() == millpond_store_api::ErrorKind::Corrupt)
+}
+
+/// Where to begin with a partition that nothing was committed for.
+fn first_offset(admin: &mut dyn Admin, topic: &str, partition: i32, reset: OffsetReset) -> Result<i64> {
+    let at = match reset {
+        OffsetReset::Earliest => At::Start,
+        OffsetReset::Latest => At::End,
+    };
+    one_offset(admin, topic, partition, at)
+}
+
+pub(crate) fn one_offset(admin: &mut dyn Admin, topic: &str, partition: i32, at: At) -> Result<i64> {
+    let failed = |e| Error::broker("ask for an offset", e).with("topic", topic).with("partition", partition);
+    let answers = admin.offsets(&[(topic, partition, at)]).map_err(failed)?;
+    match answers.into_iter().next() {
+        Some(answer) => answer.map_err(failed),
+        None => Err(failed(broker::Error::new(broker::ErrorKind::Retriable, "list offsets"))),
+    }
+}
+
+/// What the broker says of a changelog partition.
+fn log_range(admin: &mut dyn Admin, topic: &str, partition: i32) -> Result<LogRange> {
+    let failed = |e| Error::broker("describe a changelog", e).with("topic", topic);
+    let info = admin.describe(&[topic]).map_err(failed)?.into_iter().next().flatten();
+    let info = info.ok_or_else(|| {
+        Error::new(ErrorKind::Config, "describe a changelog")
+            .with("missing topic", topic)
+            .remedy("the changelog was deleted while the application ran: restart it, and its state is restored from an empty changelog")
+    })?;
+    let start = one_offset(admin, topic, partition, At::Start)?;
+    let end = one_offset(admin, topic, partition, At::End)?;
+    Ok(LogRange::whole(info.id, start, end))
+}

@@ -1,0 +1,137 @@
+//! Topics of an application: source topics are found, internal ones made, and the topology resolved against them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use millpond_broker_api::{Admin, Broker};
+use millpond_changelog::{self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics};
+use millpond_topology::{InternalTopicKind, Logging, StoreType, Topology};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::instance::Shared;
+use crate::plan::{InputPlan, Plan, SinkPlan, StorePlan, SubPlan};
+use crate::settings::Settings;
+
+/// How often internal topics are asked for before the start gives up.
+const ATTEMPTS: usize = 5;
+
+/// Finds the source topics, makes the internal ones, and says what all tasks are.
+pub(crate) fn resolve(topology: &Topology, settings: &Settings, broker: &dyn Broker) -> Result<Plan> {
+    let app = &settings.application_id;
+    let mut admin = broker.admin().map_err(|e| Error::broker("make an admin client", e))?;
+    let mut partitions = external_partitions(topology, broker, &mut *admin)?;
+    let internal = topology.partitions(|topic| partitions.get(topic).copied()).map_err(|e| {
+        Error::new(ErrorKind::Config, "count the partitions of internal topics").caused_by(e)
+    })?;
+    let wanted = internal_topics(topology, settings, &internal.internal)?;
+    create(&mut *admin, &wanted)?;
+    partitions.extend(wanted.iter().map(|t| (t.name.clone(), t.partitions)));
+    Ok(Plan { subs: (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect() })
+}
+
+/// Partition counts of the topics that are the user's. All must exist: nobody but the user knows how they have to be.
+fn external_partitions(topology: &Topology, broker: &dyn Broker, admin: &mut dyn Admin) -> Result<BTreeMap<String, i32>> {
+    let sources = topology.sources().iter().flat_map(|s| &s.topics);
+    let topics = sources.chain(topology.sinks().iter().map(|s| &s.topic)).filter(|t| !t.internal);
+    let names: BTreeSet<&str> = topics.map(|t| t.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let found = admin.describe(&names).map_err(|e| Error::broker("describe topics", e))?;
+    let missing: Vec<&str> = names.iter().zip(&found).filter(|(_, f)| f.is_none()).map(|(n, _)| *n).collect();
+    if !missing.is_empty() {
+        return Err(Error::new(ErrorKind::Config, "find topics")
+            .with("unknown topics", missing.join(", "))
+            .with("broker", broker.name())
+            .remedy("create them before the application starts, with the partition count that you want"));
+    }
+    Ok(found.into_iter().flatten().map(|info| (info.name, info.partitions)).collect())
+}
+
+/// The internal topics as they have to be, in the topology's order.
+fn internal_topics(topology: &Topology, settings: &Settings, partitions: &[i32]) -> Result<Vec<InternalTopic>> {
+    let defaults = TopicDefaults {
+        replication: settings.replication,
+        configs: settings.topic_configs.iter().cloned().collect(),
+        ..TopicDefaults::default()
+    };
+    let topic = |(topic, partitions): (&millpond_topology::InternalTopic, &i32)| {
+        let kind = match topic.kind {
+            InternalTopicKind::Repartition => TopicKind::Repartition,
+            InternalTopicKind::Changelog(_) => TopicKind::KeyValue,
+        };
+        let name = topic.topic.full_name(&settings.application_id);
+        InternalTopic::new(name, kind, *partitions, &defaults, &topic.configs)
+            .map_err(|e| Error::new(ErrorKind::Config, "plan internal topics").caused_by(e))
+    };
+    topology.internal_topics().iter().zip(partitions).map(topic).collect()
+}
+
+fn create(admin: &mut dyn Admin, wanted: &[InternalTopic]) -> Result {
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        match ensure_topics(admin, wanted, MissingTopics::Create) {
+            Ok(ensured) => {
+                for difference in ensured.differences {
+                    tracing::warn!(?difference, "an internal topic is not as this application would make it");
+                }
+                return Ok(());
+            }
+            Err(e) if e.kind() == changelog::ErrorKind::Retriable => last = Some(e),
+            Err(e) => return Err(Error::new(ErrorKind::Config, "make internal topics").caused_by(e)),
+        }
+    }
+    let error = Error::new(ErrorKind::Broker, "make internal topics").with("attempts", ATTEMPTS);
+    Err(last.map_or(error.clone(), |e| error.caused_by(e)))
+}
+
+fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap<String, i32>) -> SubPlan {
+    let mut plan = SubPlan::default();
+    let Some(sub) = topology.sub_topologies().get(number) else { return plan };
+    let count = |topic: &str| partitions.get(topic).copied().unwrap_or(0);
+    for source in &sub.sources {
+        let Some(def) = topology.sources().get(source.0 as usize) else { continue };
+        for topic in &def.topics {
+            let name = topic.full_name(app);
+            plan.inputs.push(InputPlan {
+                source: *source,
+                partitions: count(&name),
+                topic: name,
+                internal: topic.internal,
+                extractor: def.timestamp_extractor,
+            });
+        }
+    }
+    for store in &sub.stores {
+        let Some(def) = topology.stores().get(store.0 as usize) else { continue };
+        plan.stores.push(StorePlan {
+            index: *store,
+            name: def.name.clone(),
+            engine: def.engine.clone(),
+            format: match def.kind {
+                StoreType::TimestampedKeyValue => ValueFormat::Timestamped,
+                _ => ValueFormat::Plain,
+            },
+            changelog: match def.logging {
+                Logging::Enabled { .. } => Some(changelog::changelog_topic(app, &def.name)),
+                Logging::Disabled => None,
+            },
+            caching: def.caching,
+            forwards: def.owner.is_some(),
+        });
+    }
+    for sink in &sub.sinks {
+        let Some(def) = topology.sinks().get(sink.0 as usize) else { continue };
+        let topic = def.topic.full_name(app);
+        plan.sinks.push(SinkPlan { sink: *sink, partitions: count(&topic), topic, internal: def.topic.internal });
+    }
+    plan
+}
+
+/// Builds one graph per sub-topology and throws it away: what a supplier finds wrong shows at the start, not on a worker.
+pub(crate) fn dry_run(shared: &Shared) -> Result {
+    let mut collector = shared.collector(0)?;
+    for sub_topology in 0..shared.plan.subs.len() as u32 {
+        let id = crate::TaskId { sub_topology, partition: 0 };
+        let mut task = crate::task::Task::new(id, &shared.plan, &mut collector, &mut 0)?;
+        task.dry_run(&shared.topology, shared.caching, &shared.budget, shared.ports.clock.wall_ms())?;
+    }
+    Ok(())
+}

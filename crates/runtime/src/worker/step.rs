@@ -1,0 +1,331 @@
+//! One step of a worker: messages → takeover and restore → poll → process → punctuate → commit. Never waits but in its poll.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use millpond_broker_api::{self as broker, Change, Source};
+use millpond_topology::PunctuationType;
+
+use super::Worker;
+use crate::error::{Disposition, Error, ErrorKind, Result};
+use crate::metrics::{Counter, Gauge, Scope};
+use crate::ports::FailPoint;
+use crate::task::TaskState;
+use crate::task::process::Processing;
+
+/// Records of one task in a row, before another task has its turn.
+const TURN: usize = 256;
+/// Keys looked up ahead of their records.
+const LOOK_AHEAD: usize = 32;
+
+impl Worker {
+    /// Makes one step; waits up to `max_wait` if there is nothing to do. Answers whether there was. What cannot be mended
+    /// is an error: the application stops with it.
+    pub(crate) fn step(&mut self, max_wait: Duration) -> Result<bool> {
+        self.pulse.beat(self.shared.ports.clock.now());
+        if self.stopped {
+            return Ok(false);
+        }
+        if self.pulse.commit_asked.swap(false, Ordering::Relaxed) {
+            self.commit_asked = true;
+        }
+        self.receive()?;
+        self.tell_pulse();
+        if self.stopped || !self.continue_recovery()? {
+            return Ok(false);
+        }
+        match self.work(max_wait) {
+            Ok(busy) => Ok(busy),
+            Err(e) if e.kind() == ErrorKind::Crashed => Err(e),
+            Err(e) => self.recover(e).map(|()| true),
+        }
+    }
+
+    fn work(&mut self, max_wait: Duration) -> Result<bool> {
+        let moved = self.take_over()?;
+        let restored = self.restore(if self.is_restoring_only() { max_wait } else { Duration::ZERO })?;
+        let wait = if moved || restored || self.has_waiting() { Duration::ZERO } else { self.wait_for(max_wait) };
+        let polled = self.poll(wait)?;
+        let processed = self.process()?;
+        self.punctuate()?;
+        self.make_room()?;
+        if self.is_commit_due() {
+            self.commit_asked = false;
+            self.commit()?;
+            self.purge()?;
+        }
+        self.flush_shards()?;
+        self.report();
+        Ok(moved || restored || polled || processed)
+    }
+
+    /// Commits; what goes wrong is dealt with here.
+    pub(super) fn commit_or_recover(&mut self) -> Result {
+        match self.commit() {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::Crashed => Err(e),
+            Err(e) if e.disposition() == Disposition::Retry => Ok(tracing::warn!("{}", e.chain())),
+            Err(e) => self.recover(e),
+        }
+    }
+
+    fn is_restoring_only(&self) -> bool {
+        self.tasks.iter().all(|t| t.state() == TaskState::Restoring) && !self.tasks.is_empty()
+    }
+
+    fn has_waiting(&self) -> bool {
+        self.tasks.iter().any(|t| t.inputs.iter().any(|i| !i.queue.is_empty()))
+    }
+
+    /// How long the poll may wait: not past a punctuation, the next commit, or the next attempt of a takeover.
+    fn wait_for(&self, max_wait: Duration) -> Duration {
+        let wall = self.shared.ports.clock.wall_ms();
+        let due = self.tasks.iter().filter_map(|t| t.next_punctuation()).min();
+        let to_punctuation = due.map(|at| Duration::from_millis(at.saturating_sub(wall).max(0) as u64));
+        let now = self.shared.ports.clock.now();
+        let to_commit = self.has_uncommitted().then(|| (self.last_commit + self.shared.commit_interval).saturating_sub(now));
+        let to_takeover = self.tasks.iter().any(|t| !t.is_running()).then_some(crate::task::rollback::PAUSE);
+        let soonest = [to_punctuation, to_commit, to_takeover].into_iter().flatten().min();
+        soonest.map_or(max_wait, |t| t.min(max_wait))
+    }
+
+    /// Moves what the consumer has into the queues. Answers whether there was anything.
+    fn poll(&mut self, max_wait: Duration) -> Result<bool> {
+        if self.is_paused() {
+            return Ok(false);
+        }
+        let batch = match self.consumer.poll(max_wait) {
+            Ok(batch) => batch,
+            Err(e) if e.kind() == broker::ErrorKind::Retriable => return Ok(false),
+            Err(e) => return Err(Error::broker("read records", e)),
+        };
+        let busy = !batch.is_empty();
+        let mut last = None;
+        for record in batch.iter() {
+            let (task, input) = match last {
+                Some((source, place)) if source == record.source => place,
+                _ => match self.routes.get(&record.source) {
+                    Some(place) => *place,
+                    // Of a task that was closed meanwhile.
+                    None => continue,
+                },
+            };
+            last = Some((record.source, (task, input)));
+            if let Some(task) = self.tasks.get_mut(task) {
+                task.enqueue(input, &record);
+            }
+        }
+        let faults: Vec<(Source, broker::Error)> = batch.faults.to_vec();
+        for (source, error) in faults {
+            self.input_fault(source, error)?;
+        }
+        if busy {
+            self.pause_full()?;
+        }
+        Ok(busy)
+    }
+
+    /// An input's position is not in the log: deleted by retention while nobody read it. It goes on where the log begins,
+    /// and says so, since records are missing; with `auto.offset.reset=latest` likewise.
+    fn input_fault(&mut self, source: Source, error: broker::Error) -> Result {
+        let Some(&(task, input)) = self.routes.get(&source) else { return Ok(()) };
+        let Some(input) = self.tasks.get_mut(task).and_then(|t| t.inputs.get_mut(input)) else { return Ok(()) };
+        if error.kind() != broker::ErrorKind::OutOfRange {
+            return Err(Error::broker("read an input", error).with("topic", &input.topic).with("partition", input.partition));
+        }
+        let at = broker::At::Start;
+        let start = crate::task::takeover::one_offset(&mut *self.admin, &input.topic, input.partition, at)?;
+        let (topic, partition) = (&input.topic, input.partition);
+        tracing::error!(topic, partition, from = input.next, to = start, "records are missing: the log was cut before they were read");
+        (input.next, input.committed) = (start, None);
+        input.forget();
+        self.consumer.assign(&[Change::Seek(source, start)]).map_err(|e| Error::broker("read an input", e))
+    }
+
+    /// Whether processing has to wait: under at-least-once no record is written between the commit before a rebalance and
+    /// the new generation, since nothing would fence it.
+    fn is_paused(&self) -> bool {
+        self.member.is_none() || (self.holding && !self.exactly_once())
+    }
+
+    fn pause_full(&mut self) -> Result {
+        let limit = self.shared.settings.buffered_records;
+        let mut changes = Vec::new();
+        for input in self.tasks.iter_mut().flat_map(|t| &mut t.inputs) {
+            if !input.paused && input.queue.len() > limit {
+                input.paused = true;
+                changes.push(Change::Pause(input.source));
+            }
+        }
+        self.consumer.assign(&changes).map_err(|e| Error::broker("pause a partition", e))
+    }
+
+    fn resume_drained(&mut self) -> Result {
+        let limit = self.shared.settings.buffered_records / 2;
+        let mut changes = Vec::new();
+        for input in self.tasks.iter_mut().flat_map(|t| &mut t.inputs) {
+            if input.paused && input.queue.len() <= limit {
+                input.paused = false;
+                changes.push(Change::Resume(input.source));
+            }
+        }
+        self.consumer.assign(&changes).map_err(|e| Error::broker("resume a partition", e))
+    }
+
+    /// Gives every running task a turn.
+    fn process(&mut self) -> Result<bool> {
+        if self.is_paused() {
+            return Ok(false);
+        }
+        let shared = self.shared.clone();
+        let clock = &shared.ports.clock;
+        let mut cx = Processing {
+            topology: &shared.topology,
+            settings: &shared.settings,
+            collector: &mut self.collector,
+            now: clock.now(),
+            wall: clock.wall_ms(),
+        };
+        let mut busy = false;
+        for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
+            self.at_work = Some(task.id);
+            let mut left = TURN;
+            while left > 0 {
+                task.look_ahead(cx.topology, LOOK_AHEAD)?;
+                let done = task.process(&mut cx, &*self.consumer, LOOK_AHEAD.min(left))?;
+                busy |= done > 0;
+                left -= done.min(left);
+                if done < LOOK_AHEAD {
+                    break;
+                }
+            }
+        }
+        if busy {
+            self.resume_drained()?;
+        }
+        Ok(busy)
+    }
+
+    fn punctuate(&mut self) -> Result {
+        if self.is_paused() {
+            return Ok(());
+        }
+        let shared = self.shared.clone();
+        let clock = &shared.ports.clock;
+        let (now, wall) = (clock.now(), clock.wall_ms());
+        let mut cx =
+            Processing { topology: &shared.topology, settings: &shared.settings, collector: &mut self.collector, now, wall };
+        for task in self.tasks.iter_mut().filter(|t| t.is_punctuation_due(wall)) {
+            self.at_work = Some(task.id);
+            task.punctuate(&mut cx, PunctuationType::WallClockTime)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the overlays within their budget: clean entries go first, then the oldest pending ones are drained, without a
+    /// commit; too much that is logged asks for a commit.
+    fn make_room(&mut self) -> Result {
+        if self.shared.budget.over_uncommitted() && !self.commit_asked {
+            self.commit_asked = true;
+            self.shared.ports.metrics.add(Counter::EarlyCommitTotal, Scope::Worker(self.number), 1);
+        }
+        if self.shared.budget.over_cache().is_none() {
+            return Ok(());
+        }
+        let shared = self.shared.clone();
+        let clock = &shared.ports.clock;
+        let mut cx = Processing {
+            topology: &shared.topology,
+            settings: &shared.settings,
+            collector: &mut self.collector,
+            now: clock.now(),
+            wall: clock.wall_ms(),
+        };
+        for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
+            self.at_work = Some(task.id);
+            task.make_room(&mut cx, &shared.budget)?;
+        }
+        Ok(())
+    }
+
+    fn is_commit_due(&self) -> bool {
+        if self.holding || self.member.is_none() || self.recovery.is_some() {
+            return false;
+        }
+        let now = self.shared.ports.clock.now();
+        self.commit_asked
+            || self.tasks.iter().any(|t| t.commit_requested)
+            || now.saturating_sub(self.last_commit) >= self.shared.commit_interval
+    }
+
+    /// Deletes what was processed from repartition topics, now and then.
+    fn purge(&mut self) -> Result {
+        let now = self.shared.ports.clock.now();
+        if now.saturating_sub(self.last_purge) < self.shared.settings.purge_interval {
+            return Ok(());
+        }
+        self.last_purge = now;
+        let inputs = self.tasks.iter().filter(|t| t.is_running()).flat_map(|t| &t.inputs).filter(|i| i.internal);
+        let below: Vec<_> = inputs.filter_map(|i| i.committed.map(|o| (i.topic.as_str(), i.partition, o))).collect();
+        if below.is_empty() {
+            return Ok(());
+        }
+        // What is not deleted now is deleted the next time.
+        match self.admin.delete_records(&below) {
+            Ok(answers) => {
+                for ((topic, partition, _), error) in below.iter().zip(answers).filter_map(|(b, a)| Some((b, a.err()?))) {
+                    tracing::warn!(topic, partition, "could not purge a repartition topic: {error}");
+                }
+            }
+            Err(e) => tracing::warn!("could not purge repartition topics: {e}"),
+        }
+        Ok(())
+    }
+
+    fn flush_shards(&mut self) -> Result {
+        let (now, interval) = (self.shared.ports.clock.now(), self.shared.settings.flush_interval);
+        let mut failed = Vec::new();
+        for task in self.tasks.iter_mut().filter(|t| t.is_running() || t.state() == TaskState::Restoring) {
+            for shard in task.stores.iter_mut().flat_map(|s| s.shards_mut()) {
+                match shard.flush_if_due(now, interval) {
+                    Ok(false) => {}
+                    Ok(true) => self.shared.pass(FailPoint::ShardFlushed)?,
+                    Err(e) => failed.push((task.id, e)),
+                }
+                match shard.take_durable() {
+                    Ok(None) => {}
+                    Ok(Some(durable)) => self.shared.ports.observer.durable(task.id, &durable),
+                    Err(e) => failed.push((task.id, e)),
+                }
+            }
+        }
+        if let Some((id, e)) = failed.into_iter().next() {
+            // The interval that is not committed goes with the task's overlay, so its transaction cannot be kept either.
+            self.at_work = Some(id);
+            return Err(e.with("task", id));
+        }
+        Ok(())
+    }
+
+    /// Hands counts to the metrics.
+    fn report(&mut self) {
+        let metrics = &self.shared.ports.metrics;
+        for task in &mut self.tasks {
+            let counts = std::mem::take(&mut task.counts);
+            let scope = Scope::Task(task.id);
+            for (counter, n) in [
+                (Counter::ProcessTotal, counts.processed),
+                (Counter::DroppedRecordsTotal, counts.dropped),
+                (Counter::DroppedMarkersTotal, counts.markers),
+                (Counter::PunctuateTotal, counts.punctuated),
+                (Counter::CacheEvictedTotal, counts.evicted),
+            ] {
+                if n > 0 {
+                    metrics.add(counter, scope, n);
+                }
+            }
+        }
+        metrics.set(Gauge::CacheBytes, Scope::Client, self.shared.budget.cache() as u64);
+        metrics.set(Gauge::UncommittedBytes, Scope::Client, self.shared.budget.uncommitted() as u64);
+    }
+}
