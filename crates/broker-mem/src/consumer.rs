@@ -167,7 +167,7 @@ impl Consumer for MemConsumer {
         }
         let mut deadline = None;
         loop {
-            if self.silent_until <= shared.now() {
+            if self.silent_until.is_zero() || self.silent_until <= shared.now() {
                 self.silent_until = Duration::ZERO;
                 self.fetch(&state, budget);
             }

@@ -254,9 +254,12 @@ impl Log {
 }
 
 impl Budget {
-    /// True if a record of this size may still be lent.
+    /// True if a record of this size may still be lent; the first that may not ends the poll.
     fn take(&mut self, size: usize) -> bool {
-        if self.records == 0 || (self.lent_any && size > self.bytes) {
+        if self.lent_any && size > self.bytes {
+            self.records = 0;
+        }
+        if self.records == 0 {
             return false;
         }
         self.records -= 1;
@@ -266,6 +269,6 @@ impl Budget {
     }
 
     pub(crate) fn is_spent(&self) -> bool {
-        self.records == 0 || (self.lent_any && self.bytes == 0)
+        self.records == 0
     }
 }

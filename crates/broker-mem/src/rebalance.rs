@@ -14,6 +14,9 @@ const UNKNOWN_SERVER_ERROR: i16 = -1;
 /// All subscriptions and assignments of a group are one record of `__consumer_offsets`, of at most this size.
 const MAX_GROUP_BYTES: usize = 1_048_588;
 
+/// A deadline that is set anew lies in the future, whatever members ask for.
+const SHORTEST_REBALANCE: Duration = Duration::from_millis(1);
+
 /// A join, taken apart.
 pub(crate) struct Join<'r> {
     pub(crate) member_id: &'r Arc<str>,
@@ -167,7 +170,7 @@ impl Group {
 
     /// How long the group waits for its members: the longest that one of them asks for.
     fn rebalance_timeout(&self) -> Duration {
-        self.members.iter().map(|m| m.rebalance_timeout).max().unwrap_or_default()
+        self.members.iter().map(|m| m.rebalance_timeout).max().unwrap_or_default().max(SHORTEST_REBALANCE)
     }
 
     /// Begins a rebalance.

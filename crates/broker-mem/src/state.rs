@@ -193,24 +193,25 @@ impl State {
             self.transactions.fence(id);
             self.end(id, false, now);
         }
-        if let Some(Phase::Ending { .. }) = self.transactions.get(id).map(|t| t.phase) {
+        if self.transactions.get(id).is_some_and(|t| t.phase.is_ending()) {
             return Err(Concurrent);
         }
         Ok(self.transactions.take(id))
     }
 
-    /// Begins a transaction, unless one is open.
+    /// Begins a transaction, unless one is open. Refused for a fenced producer.
     pub(crate) fn begin(&mut self, op: &'static str, id: &str, session: Session, now: Duration) -> Result<()> {
-        self.transactions.held(op, id, session)?;
-        // A client repeats its request until the markers of the last transaction are written (CONCURRENT_TRANSACTIONS).
-        // Who began it is the only one who could tell that the markers now come early.
-        self.write_markers(id);
+        if self.transactions.held(op, id, session)?.phase.is_ending() {
+            // A client repeats its request until the markers of its last transaction are written
+            // (CONCURRENT_TRANSACTIONS). Nobody but itself could tell that they come earlier than planned.
+            self.write_markers(id);
+        }
         let expires = now.saturating_add(self.options.transaction_timeout);
         let transaction = self.transactions.held(op, id, session)?;
         if transaction.phase == Phase::Idle {
             transaction.phase = Phase::Ongoing { expires };
-            self.rearm();
         }
+        self.rearm();
         Ok(())
     }
 

@@ -35,6 +35,12 @@ pub(crate) enum Phase {
     },
 }
 
+impl Phase {
+    pub(crate) fn is_ending(self) -> bool {
+        matches!(self, Self::Ending { .. })
+    }
+}
+
 /// A transactional id.
 pub(crate) struct Transaction {
     pub(crate) session: Session,

@@ -1,11 +1,9 @@
 //! Threads on the system's clock: producers and consumers at once, waiting, waking.
 
-mod common;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
-use common::{SECOND, alone, at, create, is_committed, send, transactional};
+use crate::common::{SECOND, alone, at, create, is_committed, send, transactional};
 use millpond_broker_api::membership::{Incoming, Reply, Request, code};
 use millpond_broker_api::{Broker, Change, Isolation, Source};
 use millpond_broker_mem::{EmbeddedBroker, OpKind, Options, Verdict};

@@ -1,11 +1,9 @@
 //! Faults on demand: every operation, lost before and after it took effect, late, and refused.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use millpond_broker_api::membership::{Incoming, Reply, Request, code};
 use millpond_broker_api::{
     At, Broker, CommitOutcome, Committed, Delivered, ErrorKind, Isolation, NewTopic, Outgoing, Sent, Source, Stable,
