@@ -46,7 +46,7 @@ impl RocksEngine {
         let flusher = Arc::new(Flusher::new(Arc::clone(&pool), Arc::clone(&ports), &settings));
         let running = Arc::clone(&flusher);
         ports
-            .spawn("millpond-rocks-flusher", Box::new(move || running.run()))
+            .spawn("rocks-flusher", Box::new(move || running.run()))
             .map_err(|e| Error::new(ErrorKind::Retry, "start the flusher's thread").caused_by(e))?;
         Ok(Self { shared: Arc::new(Shared { settings, pool, flusher, ports }) })
     }

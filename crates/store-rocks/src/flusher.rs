@@ -148,7 +148,7 @@ impl Flusher {
         let picked =
             pick(&held, used > self.pressure(), self.share / 4 / (shards.len().max(1) as u64), self.flush_bytes);
         let Some(shard) = picked.and_then(|i| dirty.get(i)) else { return false };
-        let flushed = shard.flush();
+        let flushed = shard.flush(now);
         self.flushes.fetch_add(u64::from(flushed), Ordering::Relaxed);
         flushed
     }
@@ -167,12 +167,13 @@ impl Handle {
     }
 
     /// Flushes and waits; false if that failed or the shard is closed. The writer learns of the failure.
-    fn flush(&self) -> bool {
+    fn flush(&self, now: Duration) -> bool {
         let Some(database) = self.gate.enter() else { return false };
         self.clean();
         match database.flush(true) {
             Ok(()) => true,
             Err(error) => {
+                self.soil(|| now);
                 self.fail(error);
                 false
             }

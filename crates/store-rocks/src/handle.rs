@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use millpond_store_api::{Error, Result};
+use millpond_store_api::{Error, ErrorKind, Result};
 
 use crate::database::Database;
 use crate::gate::Gate;
@@ -20,7 +20,8 @@ pub(crate) struct Handle {
     pub(crate) interval: Duration,
     /// When the first batch since the last flush was applied, in nanoseconds of the ports' clock.
     dirty_since: AtomicU64,
-    /// Why a flush in the background has failed: told once to the writer. A shard with one is not flushed again.
+    /// Why a flush in the background has failed: told once to the writer. A shard with one is not flushed again, unless it
+    /// was one that may pass.
     failure: Mutex<Failure>,
     /// Rows of the expiring space below this are gone, whether their files are or not.
     low: RwLock<Arc<[u8]>>,
@@ -80,7 +81,9 @@ impl Handle {
                 Ok(())
             }
             Failure::New(error) => {
-                *failure = Failure::Told;
+                if error.kind() != ErrorKind::Retry {
+                    *failure = Failure::Told;
+                }
                 Err(error)
             }
         }

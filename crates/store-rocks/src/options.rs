@@ -1,6 +1,6 @@
 //! Settings, how one memory budget is split, and RocksDB's options: the only place where RocksDB is tuned.
 //!
-//! Every number that is not RocksDB's default was measured with 64 shards in 300 MiB; `docs/performance.md` has figures.
+//! The numbers that are not RocksDB's defaults come from measurements with 64 shards in 300 MiB.
 
 use std::time::Duration;
 
