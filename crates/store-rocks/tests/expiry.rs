@@ -119,6 +119,11 @@ fn what_is_below_the_bound_goes_and_a_row_at_the_bound_stays() {
     let engine = engine();
     let mut shard = open(&engine, temp.path());
     let mut rows = fill(&mut *shard, 10..30);
+    // Each minute's greatest row is in memory only, where no file can take it along.
+    let late: Vec<_> = (10..30).map(|minute| key(minute, u16::MAX, 0)).collect();
+    let writes: Vec<_> = late.iter().map(|key| Write { space: EXPIRING, key, value: Some(b"late") }).collect();
+    shard.apply(&mut List::new(&writes), b"late").unwrap();
+    rows.extend(late.iter().map(|key| (key.clone(), b"late".to_vec())));
     let reader = shard.reader();
     let before = engine.usage().shards[0].file_bytes;
     for minute in 11..=28_u32 {
