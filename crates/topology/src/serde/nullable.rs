@@ -33,7 +33,7 @@ impl<T: 'static, S: Serde<T>> Serde<Option<T>> for Nullable<S> {
     }
 
     fn is_null(&self, value: &Option<T>) -> bool {
-        value.is_none()
+        value.as_ref().is_none_or(|value| self.0.is_null(value))
     }
 
     /// What is not null has the inner serde's bytes.

@@ -1,0 +1,5 @@
+//! The tests of the topology crate that need a task: one program, so that its parts share their support.
+
+mod support;
+
+mod topics;

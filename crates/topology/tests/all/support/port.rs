@@ -1,0 +1,325 @@
+//! A port over maps: what a task needs, and a record of all that the graph asked of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use millpond_store_api as store;
+use millpond_topology::{
+    Dropped, Header, Headers, Layer, NodeIndex, Out, Port, PunctuationType, RecordMetadata, Result, Schedule, SinkIndex,
+    StoreAccess, StoreIndex, TimerId, Topology,
+};
+use store::{Chunk, Cursor, Direction, Range, Read, Row, SpaceId};
+
+type Bytes = Vec<u8>;
+
+/// A record that a sink handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) sink: SinkIndex,
+    pub(crate) partition: Option<i32>,
+    pub(crate) timestamp: i64,
+    pub(crate) key: Option<Bytes>,
+    pub(crate) value: Option<Bytes>,
+    pub(crate) headers: Vec<Header>,
+}
+
+/// A timer that is running.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Running {
+    pub(crate) id: TimerId,
+    pub(crate) node: NodeIndex,
+    pub(crate) slot: u32,
+    pub(crate) schedule: Schedule,
+    pub(crate) next: i64,
+}
+
+/// A change of a store, as a changelog would see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Logged {
+    pub(crate) store: StoreIndex,
+    pub(crate) key: Bytes,
+    pub(crate) value: Option<Bytes>,
+    pub(crate) timestamp: i64,
+}
+
+/// A cached entry on its way out: key, new value, value forwarded last, time.
+pub(crate) type Entry = (Bytes, Option<Bytes>, Option<Bytes>, i64);
+
+#[derive(Default)]
+pub(crate) struct MockPort {
+    stores: Vec<MockStore>,
+    pub(crate) cached: BTreeSet<StoreIndex>,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) dropped: Vec<Dropped>,
+    pub(crate) timers: Vec<Running>,
+    pub(crate) cancelled: Vec<TimerId>,
+    pub(crate) commits: usize,
+    pub(crate) timestamp: i64,
+    pub(crate) stream_time: i64,
+    pub(crate) wall: i64,
+    pub(crate) metadata: Option<(String, i32, i64)>,
+    pub(crate) partitions: i32,
+    next_timer: u64,
+}
+
+#[derive(Default)]
+struct MockStore {
+    base: Base,
+    layer: MockLayer,
+}
+
+/// What was committed.
+#[derive(Default)]
+struct Base(BTreeMap<Bytes, Bytes>);
+
+/// What was written since.
+#[derive(Default)]
+struct MockLayer {
+    space: u16,
+    rows: BTreeMap<Bytes, Option<Bytes>>,
+    log: Vec<(Bytes, Option<Bytes>, i64)>,
+    /// In the order of first writes, with the value before.
+    pending: Vec<(Bytes, Option<Bytes>)>,
+    lent: Bytes,
+    gets: usize,
+}
+
+impl MockPort {
+    pub(crate) fn new(topology: &Topology) -> Self {
+        let stores = (0..topology.stores().len()).map(|i| {
+            let layer = MockLayer { space: u16::try_from(i).unwrap(), ..MockLayer::default() };
+            MockStore { base: Base::default(), layer }
+        });
+        Self { stores: stores.collect(), stream_time: -1, partitions: 1, ..Self::default() }
+    }
+
+    /// All rows as they are now.
+    pub(crate) fn rows(&self, at: StoreIndex) -> BTreeMap<Bytes, Bytes> {
+        let MockStore { base, layer } = &self.stores[at.0 as usize];
+        let mut rows = base.0.clone();
+        for (key, value) in &layer.rows {
+            match value {
+                Some(value) => drop(rows.insert(key.clone(), value.clone())),
+                None => drop(rows.remove(key)),
+            }
+        }
+        rows
+    }
+
+    /// Sets a committed row.
+    pub(crate) fn seed(&mut self, at: StoreIndex, key: &[u8], value: &[u8]) {
+        self.stores[at.0 as usize].base.0.insert(key.to_vec(), value.to_vec());
+    }
+
+    /// Moves what was written into the base.
+    pub(crate) fn commit(&mut self) {
+        for i in 0..self.stores.len() {
+            let rows = self.rows(StoreIndex(u32::try_from(i).unwrap()));
+            self.stores[i].base.0 = rows;
+            self.stores[i].layer.rows.clear();
+            self.stores[i].layer.pending.clear();
+        }
+    }
+
+    /// All changes so far, in order per store.
+    pub(crate) fn logged(&self) -> Vec<Logged> {
+        let stores = self.stores.iter().enumerate();
+        stores
+            .flat_map(|(i, s)| {
+                let store = StoreIndex(u32::try_from(i).unwrap());
+                let log = s.layer.log.iter().cloned();
+                log.map(move |(key, value, timestamp)| Logged { store, key, value, timestamp })
+            })
+            .collect()
+    }
+
+    /// How often the store was read.
+    pub(crate) fn gets(&self, at: StoreIndex) -> usize {
+        self.stores[at.0 as usize].layer.gets
+    }
+
+    /// Takes the pending entries of a cached store.
+    pub(crate) fn drain(&mut self, at: StoreIndex) -> Vec<Entry> {
+        let rows = self.rows(at);
+        let layer = &mut self.stores[at.0 as usize].layer;
+        let time = |key: &Bytes| layer.log.iter().rev().find(|(k, ..)| k == key).map_or(-1, |(.., t)| *t);
+        let entry = |(key, old): (Bytes, Option<Bytes>)| (key.clone(), rows.get(&key).cloned(), old, time(&key));
+        std::mem::take(&mut layer.pending).into_iter().map(entry).collect()
+    }
+
+    pub(crate) fn take_sent(&mut self) -> Vec<Sent> {
+        std::mem::take(&mut self.sent)
+    }
+}
+
+impl Port for MockPort {
+    fn store(&mut self, at: StoreIndex) -> Result<StoreAccess<'_>> {
+        let timestamp = self.timestamp;
+        let MockStore { base, layer } = &mut self.stores[at.0 as usize];
+        Ok(StoreAccess { layer, base, timestamp })
+    }
+
+    fn stores(&mut self, which: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {
+        let timestamp = self.timestamp;
+        let mut found = [None, None, None, None];
+        let wanted: Vec<_> = which.iter().flatten().collect();
+        let different: BTreeSet<_> = wanted.iter().collect();
+        if different.len() != wanted.len() {
+            return Err(millpond_topology::Error::other("the same store twice"));
+        }
+        for (i, MockStore { base, layer }) in self.stores.iter_mut().enumerate() {
+            if let Some(place) = which.iter().position(|w| w.is_some_and(|w| w.0 as usize == i)) {
+                found[place] = Some(StoreAccess { layer, base, timestamp });
+            }
+        }
+        Ok(found)
+    }
+
+    fn cached(&self, at: StoreIndex) -> bool {
+        self.cached.contains(&at)
+    }
+
+    fn send(&mut self, out: &Out<'_>) -> Result<()> {
+        self.sent.push(Sent {
+            sink: out.sink,
+            partition: out.partition,
+            timestamp: out.timestamp,
+            key: out.key.map(<[u8]>::to_vec),
+            value: out.value.map(<[u8]>::to_vec),
+            headers: out.headers.iter().cloned().collect(),
+        });
+        Ok(())
+    }
+
+    fn partitions(&self, _: SinkIndex) -> i32 {
+        self.partitions
+    }
+
+    fn metadata(&self) -> Option<RecordMetadata<'_>> {
+        let (topic, partition, offset) = self.metadata.as_ref()?;
+        Some(RecordMetadata { topic, partition: *partition, offset: *offset })
+    }
+
+    fn timestamp(&self) -> i64 {
+        self.timestamp
+    }
+
+    fn stream_time(&self) -> i64 {
+        self.stream_time
+    }
+
+    fn wall_time(&self) -> i64 {
+        self.wall
+    }
+
+    fn schedule(&mut self, node: NodeIndex, slot: u32, schedule: Schedule) -> TimerId {
+        self.next_timer += 1;
+        let id = TimerId(self.next_timer);
+        let next = match schedule.by {
+            PunctuationType::StreamTime => 0,
+            PunctuationType::WallClockTime => self.wall + schedule.every_ms,
+        };
+        self.timers.push(Running { id, node, slot, schedule, next });
+        id
+    }
+
+    fn cancel(&mut self, timer: TimerId) {
+        self.timers.retain(|t| t.id != timer);
+        self.cancelled.push(timer);
+    }
+
+    fn request_commit(&mut self) {
+        self.commits += 1;
+    }
+
+    fn dropped(&mut self, why: Dropped) {
+        self.dropped.push(why);
+    }
+}
+
+impl Read for Base {
+    fn get(&self, _: SpaceId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> store::Result<bool> {
+        Ok(self.0.get(key).inspect(|value| found(value)).is_some())
+    }
+
+    fn scan(&self, _: SpaceId, range: Range<'_>, direction: Direction) -> store::Result<Box<dyn Cursor + '_>> {
+        assert!(!range.is_empty(), "an engine is never handed an empty range");
+        let mut rows: Vec<_> =
+            self.0.iter().filter(|(k, _)| range.contains(k)).map(|(k, v)| (k.as_slice(), v.as_slice())).collect();
+        if direction == Direction::Reverse {
+            rows.reverse();
+        }
+        Ok(Box::new(List { rows, next: 0 }))
+    }
+}
+
+struct List<'a> {
+    rows: Vec<(&'a [u8], &'a [u8])>,
+    next: usize,
+}
+
+impl Cursor for List<'_> {
+    fn next(&mut self) -> store::Result<Option<Row<'_>>> {
+        self.next += 1;
+        Ok(self.row())
+    }
+
+    fn row(&self) -> Option<Row<'_>> {
+        self.rows.get(self.next.checked_sub(1)?).map(|(key, value)| Row { key, value })
+    }
+
+    fn seek(&mut self, _: &[u8]) -> store::Result<()> {
+        Ok(())
+    }
+}
+
+impl Layer for MockLayer {
+    fn get<'a>(&'a mut self, base: &dyn Read, key: &[u8]) -> store::Result<Option<&'a [u8]>> {
+        self.gets += 1;
+        if let Some(value) = self.rows.get(key) {
+            return Ok(value.as_deref());
+        }
+        let lent = &mut self.lent;
+        let found = base.get(SpaceId(self.space), key, &mut |value| {
+            lent.clear();
+            lent.extend_from_slice(value);
+        })?;
+        Ok(found.then_some(self.lent.as_slice()))
+    }
+
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>, timestamp: i64) -> store::Result<()> {
+        if !self.pending.iter().any(|(k, _)| k == key) {
+            let old = self.rows.get(key).cloned().flatten();
+            self.pending.push((key.to_vec(), old));
+        }
+        self.log.push((key.to_vec(), value.map(<[u8]>::to_vec), timestamp));
+        self.rows.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        Ok(())
+    }
+
+    fn scan<'a>(&'a self, _: &'a dyn Read, _: Range<'_>, _: Direction) -> store::Result<Box<dyn Cursor + 'a>> {
+        Err(store::Error::new(store::ErrorKind::Unsupported, "scan a layer"))
+    }
+
+    fn touch(&mut self, _: &dyn Read, _: &[&[u8]]) -> store::Result<()> {
+        Ok(())
+    }
+
+    fn written(&self, range: Range<'_>, direction: Direction, keys: &mut Chunk) {
+        let mut rows: Vec<_> = self.rows.keys().filter(|k| range.contains(k)).collect();
+        if direction == Direction::Reverse {
+            rows.reverse();
+        }
+        rows.into_iter().for_each(|key| keys.push(Row { key, value: &[] }));
+    }
+
+    fn peek(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.rows.get(key).map(Option::as_deref)
+    }
+
+    fn space(&self) -> SpaceId {
+        SpaceId(self.space)
+    }
+}
+
+/// Headers that stay alive as long as a raw record needs them.
+pub(crate) const NO_HEADERS: &Headers = &Headers::new();
