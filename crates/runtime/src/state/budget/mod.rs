@@ -13,6 +13,10 @@ pub use self::plan::{MemoryBudget, MemorySettings};
 ///
 /// Shared by all workers. The numbers are sums of what the overlays published, each at most [`Share::STEP`] bytes per limit
 /// behind the truth. Read without order between them: they steer, they do not decide what is right.
+///
+/// Between two records a worker asks, for each of its overlays, [`Budget::to_free`]; it evicts that much, and where that
+/// frees nothing drains the oldest pending entries, which makes them logged. Then it asks [`Budget::over_uncommitted`], and
+/// commits early. What was committed is clean, so it asks once more after a commit.
 #[derive(Debug)]
 pub struct Budget {
     cache: AtomicUsize,

@@ -8,7 +8,8 @@ pub struct MemorySettings {
     /// `memory.budget.bytes`: what all stores, caches and buffers of the process may hold. `None`: a quarter of what
     /// [`available_memory`](super::available_memory) says.
     pub budget: Option<i64>,
-    /// `statestore.cache.max.bytes`: clean and pending entries of all overlays; 0 keeps none beyond the record at hand.
+    /// `statestore.cache.max.bytes`: clean and pending entries of all overlays; with 0 they go as soon as they
+    /// are noticed, and nothing should be held back.
     /// `None`: a quarter of the budget.
     pub cache_max: Option<i64>,
     /// `statestore.uncommitted.max.bytes`: logged entries of all overlays. `None`: an eighth of the budget.

@@ -145,7 +145,8 @@ impl Overlay {
         }
     }
 
-    #[cold]
+    /// A new slot for a key that has none.
+    #[inline(never)]
     fn insert(&mut self, hash: u64, key: &[u8]) -> u32 {
         let number = self.slots.insert(Slot::new(Small::from(key)));
         let slots = &self.slots;

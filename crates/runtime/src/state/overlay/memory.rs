@@ -68,6 +68,10 @@ impl Overlay {
         let slots = &self.slots;
         self.table.shrink_to_fit(|slot| hash_of(slots, *slot));
         self.hand = 0;
+        self.undo.shrink_to(WORTH_IT);
+        self.pending.shrink_to(WORTH_IT);
+        self.logged.shrink_to(WORTH_IT);
+        self.order.shrink_to(WORTH_IT);
     }
 
     /// The byte count that slots of a state are in.
@@ -94,7 +98,7 @@ impl Overlay {
     /// Tells the budget, if the bytes have moved far since it was last told.
     #[inline]
     pub(super) fn publish_if_moved(&mut self) {
-        if self.share.as_ref().is_some_and(|share| share.moved(self.cache, self.uncommitted)) {
+        if self.share.as_ref().is_some_and(|share| share.moved(self.cache, self.uncommitted_bytes())) {
             self.publish();
         }
     }

@@ -231,13 +231,9 @@ impl Cursor for Merged<'_> {
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        let back = self.row().is_some_and(|row| self.order(key, row.key).is_le());
-        let mut target = self.target.take().unwrap_or_default();
-        if !back {
-            target.clear();
-            target.extend_from_slice(key);
-            self.target = Some(target);
-        }
+        let target = self.target.get_or_insert_default();
+        target.clear();
+        target.extend_from_slice(key);
         Ok(())
     }
 }

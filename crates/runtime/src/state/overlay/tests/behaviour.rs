@@ -289,14 +289,16 @@ fn overwrites_and_deletes_change_the_count_and_a_huge_value_can_be_evicted() {
 fn an_overlay_that_was_large_gives_its_slots_back() {
     let (mut overlay, mut base) = (overlay(false, false), Base::of(&[("kept", "1")]));
     (0..20_000).for_each(|i| drop(get(&mut overlay, &base, &i.to_string())));
-    overlay.evict(usize::MAX);
+    let slot = overlay.cache_bytes() / 20_000;
+    assert_eq!(overlay.evict(15_000 * slot), 15_000 * slot);
     get(&mut overlay, &base, "kept");
     write(&mut overlay, "written", Some("2"));
     commit(&mut overlay, &mut base);
-    assert_eq!(overlay.slots.len(), 2);
+    assert_eq!(overlay.slots.len(), 5_002);
     let reads = base.reads.get();
     assert_eq!((get(&mut overlay, &base, "kept"), get(&mut overlay, &base, "written")), (some("1"), some("2")));
     assert_eq!(base.reads.get(), reads, "what was known is known");
+    assert_eq!(overlay.evict(slot), slot, "the hand went back to the first slot");
     audit(&overlay);
 }
 
