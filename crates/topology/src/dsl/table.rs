@@ -128,8 +128,8 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
 
     /// The rows that the predicate holds for. A row that stops to pass is deleted here.
     ///
-    /// If neither this table nor one above has a store, nobody knows which rows were here before, and every row that does
-    /// not pass gives a delete.
+    /// If the table that is filtered has no store (nor one above it whose rows it only maps), nobody knows what its rows
+    /// were before, and every row that does not pass gives a delete, as in Kafka Streams.
     pub fn filter(self, predicate: impl Fn(&K, &V) -> bool + Send + Sync + 'static) -> Table<K, V, Deletes> {
         self.filter_materialized(predicate, Materialized::default())
     }

@@ -78,7 +78,7 @@ impl<K: 'static, V: 'static, A: 'static, F: Fold<K, V, A>> AggregateNode<K, V, A
         let Record { key, value, timestamp, headers } = record;
         match self.store.fold(cx, &key, timestamp, |so_far| self.fold.fold(so_far, &key, value))? {
             Updated::Forward(value, timestamp) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
-            Updated::Later => Ok(()),
+            Updated::Nothing => Ok(()),
             Updated::NullKey => {
                 cx.port.dropped(Dropped::NullKey);
                 Ok(())

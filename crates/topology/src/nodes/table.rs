@@ -35,7 +35,7 @@ impl<K: 'static, I: 'static, V: 'static> TableSourceNode<K, I, V> {
         };
         match updated {
             Updated::Forward(value, timestamp) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
-            Updated::Later => Ok(()),
+            Updated::Nothing => Ok(()),
             Updated::NullKey => {
                 cx.port.dropped(Dropped::NullKey);
                 Ok(())
@@ -83,15 +83,14 @@ impl<K: 'static, V: 'static, W: 'static> TableOpNode<K, V, W> {
         };
         let new = row(value.new)?;
         let updated = match &self.store {
-            Some(store) => store.replace(cx, &key, timestamp, new, self.filters)?,
+            Some(store) => store.replace(cx, &key, timestamp, new, self.filters && self.has_old)?,
             None => {
                 let old = if self.has_old && (self.wants_old || self.filters) { row(value.old)? } else { None };
                 Updated::Forward(Change { new, old }, timestamp)
             }
         };
         let Updated::Forward(value, timestamp) = updated else { return Ok(()) };
-        let knows_old = self.store.is_some() || self.has_old;
-        if self.filters && knows_old && value.new.is_none() && value.old.is_none() {
+        if self.filters && self.store.is_none() && self.has_old && value.new.is_none() && value.old.is_none() {
             return Ok(());
         }
         self.outs.forward(cx, Record { key, value, timestamp, headers })

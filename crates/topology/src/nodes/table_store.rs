@@ -22,8 +22,8 @@ pub(crate) struct TableStore<K, V> {
 pub(crate) enum Updated<V> {
     /// Forward the change, at this time.
     Forward(Change<V>, i64),
-    /// Nothing: the change comes out later.
-    Later,
+    /// Nothing: the change comes out later, or there is none.
+    Nothing,
     /// Nothing: the key is null.
     NullKey,
 }
@@ -65,7 +65,8 @@ impl<K: 'static, V: 'static> TableStore<K, V> {
         Ok(self.updated(Some(new), kept, time))
     }
 
-    /// Writes the row of a key, or deletes it. The old value is read only if it is needed.
+    /// Writes the row of a key, or deletes it. The old value is read only if it is needed. With `skip_absent`, a row that
+    /// is not there is not deleted again.
     #[inline]
     pub(crate) fn replace(
         &self,
@@ -73,18 +74,23 @@ impl<K: 'static, V: 'static> TableStore<K, V> {
         key: &K,
         timestamp: i64,
         new: Option<V>,
-        needs_old: bool,
+        skip_absent: bool,
     ) -> Result<Updated<V>> {
         let TaskCx { port, source_key, scratch, .. } = cx;
         let Some(key) = self.key(*source_key, &mut scratch.key, key)? else { return Ok(Updated::NullKey) };
         let mut access = port.store(self.store)?;
         let mut kept = None;
-        if (self.wants_old || needs_old)
-            && !self.cached
-            && let Some(bytes) = access.layer.get(access.base, key)?
-        {
-            let (_, bytes) = Stamped::<V>::split(bytes)?;
-            kept = Some(self.value().decode(bytes)?);
+        let keeps_old = self.wants_old && !self.cached;
+        if keeps_old || skip_absent {
+            match access.layer.get(access.base, key)? {
+                Some(bytes) if keeps_old => {
+                    let (_, bytes) = Stamped::<V>::split(bytes)?;
+                    kept = Some(self.value().decode(bytes)?);
+                }
+                Some(_) => (),
+                None if skip_absent && new.is_none() => return Ok(Updated::Nothing),
+                None => (),
+            }
         }
         self.write(&mut access, key, new.as_ref(), timestamp, &mut scratch.value)?;
         Ok(self.updated(new, kept, timestamp))
@@ -139,7 +145,7 @@ impl<K: 'static, V: 'static> TableStore<K, V> {
     }
 
     fn updated(&self, new: Option<V>, old: Option<V>, time: i64) -> Updated<V> {
-        if self.cached { Updated::Later } else { Updated::Forward(Change { new, old }, time) }
+        if self.cached { Updated::Nothing } else { Updated::Forward(Change { new, old }, time) }
     }
 }
 

@@ -465,6 +465,11 @@ fn aggregator(json: &Json) -> Option<(Key, Aggregator, Kind)> {
             let sum = |a: Key, v: Val| Some(Val::Long(a.map_or(0, |a| number(&a)).wrapping_add(number(&v))));
             (Some(Val::Long(0)), Arc::new(sum), Kind::Long)
         }
+        "last" => (empty, Arc::new(|_, v| Some(Val::Text(text(&v)))), Kind::Text),
+        "min" => {
+            let min = |a: Key, v: Val| Some(Val::Long(a.map_or(number(&v), |a| number(&a).min(number(&v)))));
+            (None, Arc::new(min), Kind::Long)
+        }
         "max" => {
             let max = |a: Key, v: Val| Some(Val::Long(a.map_or(number(&v), |a| number(&a).max(number(&v)))));
             (None, Arc::new(max), Kind::Long)
