@@ -14,7 +14,8 @@
 //!
 //! * Records that were sent are written at 64 KiB, or when the producer is flushed or committed, not after a while:
 //!   `flush` with no time to wait writes them.
-//! * Compaction and retention run when they are asked for, and on all records, not on full segments.
+//! * Compaction and retention run when they are asked for ([`EmbeddedBroker::compact`], [`EmbeddedBroker::expire`]), and on
+//!   all records, not on full segments. So memory grows until somebody asks, or deletes records or topics.
 //! * Time is the broker's [`Clock`](millpond_broker_api::Clock): with a [`ManualClock`] nothing ever waits.
 
 mod admin;

@@ -248,6 +248,27 @@ fn static_member_keeps_its_place_until_its_session_is_over() {
 }
 
 #[test]
+fn rebalance_without_patience_ends_with_the_session() {
+    let (broker, clock) = broker();
+    let mut one = Peer::new(&broker, Some("one"));
+    one.rebalance = Duration::ZERO;
+    one.join();
+    one.joined();
+    assert_eq!(one.sync(&[]), Some(code::NONE));
+    let mut two = Peer::new(&broker, Some("two"));
+    two.rebalance = Duration::ZERO;
+    two.join();
+    two.link.send(&Request::Leave { member_id: "".into(), instance_id: two.instance.clone() });
+    // Nobody has joined, and the one member is static: it is waited for again and again.
+    clock.advance(SECOND);
+    assert_eq!(one.heartbeat(), code::REBALANCE_IN_PROGRESS);
+    clock.advance(9 * SECOND);
+    assert_eq!(phase(&broker), GroupPhase::PreparingRebalance);
+    clock.advance(SECOND);
+    assert_eq!(phase(&broker), GroupPhase::Empty);
+}
+
+#[test]
 fn plain_commit_wins_over_an_earlier_transaction_that_ends_later() {
     let (broker, clock) = broker_with(Options { marker_lag: SECOND, ..Options::default() });
     let mut offsets = broker.offsets().unwrap();

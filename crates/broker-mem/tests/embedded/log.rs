@@ -134,6 +134,49 @@ fn retention_of_a_week_is_the_default_and_waits_to_be_asked() {
 }
 
 #[test]
+fn open_transactions_do_not_expire() {
+    let (broker, _) = broker();
+    let mut producer = transactional(&broker, "tx");
+    broker.admin().unwrap().set_configs("t", &[("retention.ms", "0")]).unwrap();
+    write_at(&broker, "t", &[0]);
+    let topic = producer.topic("t");
+    let record = Outgoing { topic, partition: 0, timestamp: 0, key: None, value: None, headers: &[], tag: 0 };
+    let _ = producer.send(&record).unwrap();
+    producer.flush(NOW).unwrap();
+    broker.expire("t").unwrap();
+    assert_eq!(offset(&broker, "t", At::Start), 1);
+    is_committed(&producer.commit(&alone("g"), &[], NOW));
+    broker.expire("t").unwrap();
+    assert_eq!(offset(&broker, "t", At::Start), 3);
+}
+
+#[test]
+fn timestamps_may_be_limited_in_both_directions() {
+    let (broker, _) = broker();
+    let limits = [("message.timestamp.before.max.ms", "1000"), ("message.timestamp.after.max.ms", "2000")];
+    broker.admin().unwrap().set_configs("t", &limits).unwrap();
+    let now = broker.clock().wall_ms();
+    let mut producer = broker.producer(None).unwrap();
+    let topic = producer.topic("t");
+    for (tag, timestamp) in [now - 1_001, now - 1_000, now, now + 2_000, now + 2_001].into_iter().enumerate() {
+        let record = Outgoing {
+            topic,
+            partition: 0,
+            timestamp,
+            key: Some(b"k"),
+            value: Some(b"v"),
+            headers: &[],
+            tag: tag as u64,
+        };
+        let _ = producer.send(&record).unwrap();
+    }
+    let flushed = producer.flush(NOW).unwrap();
+    let failed: Vec<_> = flushed.failed.iter().map(|f| (f.tag, f.error.kind())).collect();
+    assert_eq!(failed, [(0, ErrorKind::Refused), (4, ErrorKind::Refused)]);
+    assert_eq!((flushed.delivered[0].records, flushed.delivered[0].next), (3, Some(3)));
+}
+
+#[test]
 fn deleted_topic_takes_its_offsets_along() {
     let (broker, _) = broker();
     let mut offsets = broker.offsets().unwrap();
@@ -290,6 +333,7 @@ fn readers_see_what_the_log_holds() {
             }
             let dump = broker.dump("c", 0).unwrap();
             assert!(dump.windows(2).all(|w| w[0].0 < w[1].0), "each offset once, in order");
+            assert!(offset(&broker, "c", At::Start) <= offset(&broker, "c", At::StableEnd));
             for (isolation, end) in [(Isolation::ReadCommitted, At::StableEnd), (Isolation::ReadUncommitted, At::End)] {
                 let end = offset(&broker, "c", end);
                 for from in offset(&broker, "c", At::Start)..=end {

@@ -85,7 +85,8 @@ fn poll_waits_for_a_record_for_its_waker_and_for_its_time() {
     let mut consumer = broker.consumer(Isolation::ReadCommitted).unwrap();
     consumer.assign(&[Change::Add { source: Source(0), topic: "t", partition: 0, from: 0 }]).unwrap();
     assert!(consumer.poll(Duration::from_millis(1)).unwrap().is_empty());
-    let waker = consumer.waker();
+    let (waker, clock) = (consumer.waker(), broker.clock());
+    let before = clock.now();
     let (ready, polls) = mpsc::channel();
     std::thread::scope(|threads| {
         let poller = threads.spawn(move || {
@@ -101,6 +102,7 @@ fn poll_waits_for_a_record_for_its_waker_and_for_its_time() {
         send(&mut *producer, 0, "a");
         producer.flush(LONG).unwrap();
         assert_eq!(poller.join().unwrap(), (0, 1));
+        assert!(clock.now() - before < LONG, "it was woken");
     });
 }
 
