@@ -204,7 +204,11 @@ impl Log {
                 continue;
             }
             let entries = stored.segment.entries();
-            let first = entries.partition_point(|e| stored.base + Offset::from(e.delta) < position);
+            let first = if position <= stored.base {
+                0
+            } else {
+                entries.partition_point(|e| stored.base + Offset::from(e.delta) < position)
+            };
             let taken = entries.get(first..).unwrap_or_default().iter().take_while(|e| budget.take(e.size())).count();
             if taken > 0 {
                 lend(Run {
