@@ -3,4 +3,10 @@
 mod support;
 
 mod behaviour;
+mod build_errors;
+mod key_bytes;
+mod processors;
+mod rows;
+mod sample;
 mod topics;
+mod verbs;

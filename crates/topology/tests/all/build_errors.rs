@@ -1,0 +1,241 @@
+//! Mistakes in a topology: all of them at once, each naming both sides.
+
+use millpond_topology::*;
+
+struct Pass;
+
+impl Processor for Pass {
+    type In = Record<String, i64>;
+    type Out = Record<String, i64>;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, r: Self::In) -> Result {
+        cx.forward(r)
+    }
+}
+
+fn pass(_: &mut Init<'_, Pass>, (): ()) -> Result<Pass> {
+    Ok(Pass)
+}
+
+fn problems(builder: Builder) -> Vec<(ProblemKind, String)> {
+    let error = builder.build().unwrap_err();
+    error.problems().iter().map(|p| (p.kind, p.message.clone())).collect()
+}
+
+fn only(builder: Builder) -> (ProblemKind, String) {
+    let mut all = problems(builder);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all.remove(0)
+}
+
+#[test]
+fn parents_of_another_type_and_unknown_ones() {
+    let mut b = Topology::builder();
+    b.source("numbers-source", &["numbers"], Consumed::with(I64, I64)).processor(
+        "dedup",
+        &["numbers-source", "typo"],
+        (),
+        pass,
+    );
+    assert_eq!(
+        problems(b),
+        [
+            (
+                ProblemKind::UnknownParent,
+                "`dedup` names the parent `typo`, which is not there; add parents before their children".to_owned()
+            ),
+            (
+                ProblemKind::TypeMismatch,
+                "processor `dedup` takes `Record<String, i64>`, but its parent `numbers-source` forwards `Record<i64, i64>`"
+                    .to_owned()
+            ),
+        ]
+    );
+}
+
+#[test]
+fn sinks_are_checked_too() {
+    let mut b = Topology::builder();
+    b.source("in", &["in"], Consumed::with(Utf8, I64)).sink("out", "out", &["in"], Utf8, Utf8);
+    let (kind, message) = only(b);
+    assert_eq!(kind, ProblemKind::TypeMismatch);
+    assert!(message.contains("`out` takes `Record<String, String>`") && message.contains("`in` forwards"), "{message}");
+}
+
+#[test]
+fn a_node_without_parents_and_one_named_twice() {
+    let mut b = Topology::builder();
+    b.source("in", &["in"], Consumed::with(Utf8, I64)).processor("a", &[], (), pass).processor("b", &["in", "in"], (), pass);
+    let kinds: Vec<_> = problems(b).into_iter().map(|p| p.0).collect();
+    assert_eq!(kinds, [ProblemKind::UnknownParent, ProblemKind::Clash]);
+}
+
+#[test]
+fn names_that_are_taken_name_both_sides() {
+    let mut b = Topology::builder();
+    b.source("x", &["in"], Consumed::with(Utf8, I64)).processor("x", &["x"], (), pass);
+    assert_eq!(
+        only(b),
+        (ProblemKind::Clash, "`x` names both the source of `in` and the processor behind `x`".to_owned())
+    );
+
+    let mut b = Topology::builder();
+    let stream = b.stream("in", Consumed::with(Utf8, Utf8));
+    let _ = stream.clone().group_by_key().count(Materialized::named("s"));
+    let _ = stream.group_by_key().reduce(|a, _| a, Materialized::named("s"));
+    assert_eq!(
+        only(b),
+        (
+            ProblemKind::Clash,
+            "the store `s` is defined twice: by `KSTREAM-AGGREGATE-0000000001` and by `KSTREAM-REDUCE-0000000002`".to_owned()
+        )
+    );
+}
+
+#[test]
+fn topics_that_are_read_twice_or_made_twice() {
+    let mut b = Topology::builder();
+    let _ = b.stream("in", Consumed::with(Utf8, Utf8).named("one"));
+    let _ = b.stream_of(&["other", "in"], Consumed::with(Utf8, Utf8).named("two"));
+    let (kind, message) = only(b);
+    assert_eq!(kind, ProblemKind::Clash);
+    assert!(message.contains("`in` is read by two sources, `one` is the first"), "{message}");
+
+    let mut b = Topology::builder();
+    let stream = b.stream("in", Consumed::with(Utf8, Utf8));
+    let _ = stream.clone().repartition(Repartitioned::named("r").partitions(3));
+    let _ = stream.named("p").peek(|_, _| ()).repartition(Repartitioned::named("r").partitions(4));
+    let all = problems(b);
+    assert_eq!(all.len(), 2, "{all:#?}");
+    assert!(all[0].1.contains("`r-repartition` is made twice: behind `KSTREAM-SOURCE-0000000000` and behind `p`"), "{all:?}");
+}
+
+#[test]
+fn illegal_names() {
+    for bad in ["a/b", "a b", "..", "", &"x".repeat(250)] {
+        let mut b = Topology::builder();
+        let _ = b.stream("in", Consumed::with(Utf8, Utf8)).group_by_key().count(Materialized::named(bad));
+        let (kind, message) = only(b);
+        assert_eq!(kind, ProblemKind::IllegalName);
+        assert!(message.starts_with(&format!("a store cannot be called `{bad}`")), "{message}");
+    }
+    let mut b = Topology::builder();
+    b.stream("in/", Consumed::with(Utf8, Utf8)).named("a b").to("out?", Produced::default());
+    assert!(problems(b).iter().all(|p| p.0 == ProblemKind::IllegalName));
+}
+
+#[test]
+fn serdes_that_nobody_named() {
+    let mut b = Topology::builder();
+    b.stream("in", Consumed::with(Utf8, Utf8)).map(|k, v| (v, k)).to("out", Produced::default());
+    let all = problems(b);
+    assert_eq!(
+        all[0],
+        (
+            ProblemKind::MissingSerde,
+            "no serde is known for the key at `to` (`out`); name it in `Produced`".to_owned()
+        )
+    );
+    assert_eq!(all.len(), 2);
+
+    let mut b = Topology::builder();
+    let _ = b.stream("in", Consumed::with(Utf8, Utf8)).select_key(|_, v| v.len()).group_by_key().count(Materialized::named("c"));
+    let all = problems(b);
+    assert!(all.iter().all(|p| p.0 == ProblemKind::MissingSerde && p.1.contains("`c`")), "{all:#?}");
+}
+
+#[test]
+fn stores_that_are_not_used_or_belong_elsewhere() {
+    let mut b = Topology::builder();
+    let _ = b.stream("in", Consumed::with(Utf8, I64));
+    let _ = b.key_value_store("idle", Utf8, I64);
+    assert_eq!(
+        only(b),
+        (ProblemKind::Store, "no processor uses the store `idle`; connect one, or leave it out".to_owned())
+    );
+
+    let mut other = Topology::builder();
+    let theirs = other.key_value_store("theirs", Utf8, I64);
+    let mut b = Topology::builder();
+    let stream = b.stream("in", Consumed::with(Utf8, I64));
+    let _ = stream.named("p").process(&theirs, |_, _| Ok(Pass));
+    assert_eq!(
+        only(b),
+        (ProblemKind::Store, "`p` uses the store `theirs`, which belongs to another topology".to_owned())
+    );
+}
+
+#[test]
+fn a_topology_without_a_source_and_one_that_is_too_deep() {
+    assert_eq!(only(Topology::builder()), (ProblemKind::Shape, "the topology reads no topic".to_owned()));
+
+    let chain = |nodes: usize| {
+        let mut b = Topology::builder();
+        let mut stream = b.stream("in", Consumed::with(Utf8, I64));
+        for _ in 0..nodes {
+            stream = stream.filter(|_, _| true);
+        }
+        b
+    };
+    assert!(chain(499).build().is_ok());
+    let (kind, message) = only(chain(500));
+    assert_eq!(kind, ProblemKind::Shape);
+    assert!(message.contains("KSTREAM-FILTER-0000000500") && message.contains("500 nodes"), "{message}");
+}
+
+#[test]
+fn partition_counts_out_of_range() {
+    let mut b = Topology::builder();
+    let _ = b.stream("in", Consumed::with(Utf8, I64)).repartition(Repartitioned::named("r").partitions(0));
+    let (kind, message) = only(b);
+    assert_eq!(kind, ProblemKind::Shape);
+    assert!(message.contains("`r-repartition` is to have 0 partitions"), "{message}");
+}
+
+/// A value that cannot be copied.
+struct Unique;
+
+struct TakesUnique;
+
+impl Processor for TakesUnique {
+    type In = Record<String, Unique>;
+    type Out = Record<String, i64>;
+
+    fn process(&mut self, _: &mut Context<'_, Self>, _: Self::In) -> Result {
+        Ok(())
+    }
+}
+
+#[test]
+fn several_children_by_name_need_clone() {
+    let mut b = Topology::builder();
+    let _ = b.stream("in", Consumed::with(Utf8, I64)).named("unique").map_values(|_| Unique);
+    b.processor("a", &["unique"], (), |_, ()| Ok(TakesUnique)).processor("b", &["unique"], (), |_, ()| Ok(TakesUnique));
+    assert_eq!(
+        only(b),
+        (
+            ProblemKind::TypeMismatch,
+            "`unique` has several children, so its output must be `Clone`; fan out by cloning the stream".to_owned()
+        )
+    );
+}
+
+#[test]
+fn all_mistakes_are_in_the_text() {
+    let mut b = Topology::builder();
+    b.stream("in/", Consumed::with(Utf8, Utf8)).map(|k, v| (v, k)).to("out", Produced::default());
+    let text = b.build().unwrap_err().to_string();
+    assert!(text.starts_with("the topology is wrong in 3 places\n1. a topic cannot be called `in/`"), "{text}");
+    assert!(text.contains("\n3. no serde is known for the value at `to`"), "{text}");
+}
+
+#[test]
+fn a_stream_that_outlives_its_builder_does_no_harm() {
+    let mut b = Topology::builder();
+    let stream = b.stream("in", Consumed::with(Utf8, Utf8));
+    let kept = stream.clone();
+    stream.to("out", Produced::default());
+    let topology = b.build().unwrap();
+    kept.filter(|_, _| true).to("late", Produced::default());
+    assert_eq!(topology.sinks().len(), 1);
+}
