@@ -50,7 +50,21 @@ impl<P: Processor> std::fmt::Debug for Init<'_, P> {
 /// What a running processor sees of its task. It holds nothing of the processor, so `self` stays free.
 ///
 /// A view of a store borrows the context, so it must have had its last use before something is forwarded; a child may
-/// share the store.
+/// share the store:
+///
+/// ```compile_fail,E0499
+/// # use millpond_topology::*;
+/// # struct Count(StoreRef<KeyValue<String, i64>>);
+/// # impl Processor for Count {
+/// #     type In = Record<String, i64>;
+/// #     type Out = Record<String, i64>;
+/// fn process(&mut self, cx: &mut Context<'_, Self>, record: Self::In) -> Result {
+///     let mut counts = cx.store(&self.0)?;
+///     cx.forward(record.clone())?;
+///     counts.put(&record.key, &record.value)
+/// }
+/// # }
+/// ```
 pub struct Context<'a, P: Processor> {
     pub(crate) task: TaskCx<'a>,
     pub(crate) outs: &'a mut Outs<P::Out>,

@@ -83,9 +83,12 @@ fn check_stores(name: &str, case: &Json, built: &Case, driver: &mut Driver) {
     }
 }
 
+/// Key, value and time of a changelog record.
+type Change = (Vec<u8>, Option<Vec<u8>>, i64);
+
 /// The changelogs: a timestamped store's value goes without its time, which is the record's.
 fn check_logs(name: &str, case: &Json, built: &Case, driver: &Driver) {
-    let mut ours: HashMap<String, Vec<(Vec<u8>, Option<Vec<u8>>, i64)>> = HashMap::new();
+    let mut ours: HashMap<String, Vec<Change>> = HashMap::new();
     for change in driver.logged() {
         let store = &built.topology.stores()[change.store.0 as usize];
         let header = if store.kind == StoreType::TimestampedKeyValue { 8 } else { 0 };
@@ -95,9 +98,11 @@ fn check_logs(name: &str, case: &Json, built: &Case, driver: &Driver) {
     for topic in built.topology.internal_topics() {
         let InternalTopicKind::Changelog(at) = topic.kind else { continue };
         let store = &built.topology.stores()[at.0 as usize];
-        let theirs = case["internal"][topic.topic.full_name("app")].as_array().into_iter().flatten().map(|r| {
-            (unhex(&r["key_hex"]).unwrap(), unhex(&r["value_hex"]), r["ts"].as_i64().unwrap())
-        });
+        let theirs = case["internal"][topic.topic.full_name("app")]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|r| (unhex(&r["key_hex"]).unwrap(), unhex(&r["value_hex"]), r["ts"].as_i64().unwrap()));
         let ours = ours.remove(&store.name).unwrap_or_default();
         assert_eq!(ours, theirs.collect::<Vec<_>>(), "{name}: changelog of {}", store.name);
     }

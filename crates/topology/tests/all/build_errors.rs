@@ -65,7 +65,12 @@ fn sinks_are_checked_too() {
 #[test]
 fn a_node_without_parents_and_one_named_twice() {
     let mut b = Topology::builder();
-    b.source("in", &["in"], Consumed::with(Utf8, I64)).processor("a", &[], (), pass).processor("b", &["in", "in"], (), pass);
+    b.source("in", &["in"], Consumed::with(Utf8, I64)).processor("a", &[], (), pass).processor(
+        "b",
+        &["in", "in"],
+        (),
+        pass,
+    );
     let kinds: Vec<_> = problems(b).into_iter().map(|p| p.0).collect();
     assert_eq!(kinds, [ProblemKind::UnknownParent, ProblemKind::Clash]);
 }
@@ -87,7 +92,8 @@ fn names_that_are_taken_name_both_sides() {
         only(b),
         (
             ProblemKind::Clash,
-            "the store `s` is defined twice: by `KSTREAM-AGGREGATE-0000000001` and by `KSTREAM-REDUCE-0000000002`".to_owned()
+            "the store `s` is defined twice: by `KSTREAM-AGGREGATE-0000000001` and by `KSTREAM-REDUCE-0000000002`"
+                .to_owned()
         )
     );
 }
@@ -107,7 +113,10 @@ fn topics_that_are_read_twice_or_made_twice() {
     let _ = stream.named("p").peek(|_, _| ()).repartition(Repartitioned::named("r").partitions(4));
     let all = problems(b);
     assert_eq!(all.len(), 2, "{all:#?}");
-    assert!(all[0].1.contains("`r-repartition` is made twice: behind `KSTREAM-SOURCE-0000000000` and behind `p`"), "{all:?}");
+    assert!(
+        all[0].1.contains("`r-repartition` is made twice: behind `KSTREAM-SOURCE-0000000000` and behind `p`"),
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -131,15 +140,16 @@ fn serdes_that_nobody_named() {
     let all = problems(b);
     assert_eq!(
         all[0],
-        (
-            ProblemKind::MissingSerde,
-            "no serde is known for the key at `to` (`out`); name it in `Produced`".to_owned()
-        )
+        (ProblemKind::MissingSerde, "no serde is known for the key at `to` (`out`); name it in `Produced`".to_owned())
     );
     assert_eq!(all.len(), 2);
 
     let mut b = Topology::builder();
-    let _ = b.stream("in", Consumed::with(Utf8, Utf8)).select_key(|_, v| v.len()).group_by_key().count(Materialized::named("c"));
+    let _ = b
+        .stream("in", Consumed::with(Utf8, Utf8))
+        .select_key(|_, v| v.len())
+        .group_by_key()
+        .count(Materialized::named("c"));
     let all = problems(b);
     assert!(all.iter().all(|p| p.0 == ProblemKind::MissingSerde && p.1.contains("`c`")), "{all:#?}");
 }

@@ -102,10 +102,14 @@ fn a_key_that_an_operator_may_have_changed_is_encoded() {
     assert_eq!(encodes(true, |s, k| s.map(|k, v| (k, v)).to("out", Produced::with(k, Utf8))), 1);
     assert_eq!(encodes(true, |s, k| s.flat_map(|k, v| [(k, v)]).to("out", Produced::with(k, Utf8))), 1);
     assert_eq!(encodes(true, |s, k| s.process((), |_, ()| Ok(Swap)).to("out", Produced::with(k, Utf8))), 1);
-    assert_eq!(encodes(true, |s, k| s.process_values((), |_, ()| Ok(Late::default())).to("out", Produced::with(k, Utf8))), 1);
+    assert_eq!(
+        encodes(true, |s, k| s.process_values((), |_, ()| Ok(Late::default())).to("out", Produced::with(k, Utf8))),
+        1
+    );
     // Behind a repartition topic the key is a source's again: one encode, at the topic.
-    let cut: fn(Stream<String, String>, Counting) =
-        |s, k| s.select_key(|k, _| k.clone()).repartition(Repartitioned::named("r").key(k)).to("out", Produced::default());
+    let cut: fn(Stream<String, String>, Counting) = |s, k| {
+        s.select_key(|k, _| k.clone()).repartition(Repartitioned::named("r").key(k)).to("out", Produced::default())
+    };
     assert_eq!(encodes(true, cut), 1);
 }
 
@@ -153,7 +157,11 @@ fn another_serde_gets_other_bytes() {
     let mut b = Topology::builder();
     let stream = b.stream("in", Consumed::with(Utf8, Utf8));
     stream.clone().to("out", Produced::with(Backwards, Utf8));
-    stream.group_by_key().count(Materialized::named("c").key(Backwards)).to_stream().to("out2", Produced::with(Utf8, I64));
+    stream
+        .group_by_key()
+        .count(Materialized::named("c").key(Backwards))
+        .to_stream()
+        .to("out2", Produced::with(Utf8, I64));
     let topology = b.build().unwrap();
     let mut driver = Driver::new(&topology);
     pipe(&mut driver, "in", "abc");
@@ -168,7 +176,11 @@ fn drained_keys_are_those_of_the_store_and_not_of_the_record_at_hand() {
         let mut b = Topology::builder();
         let counts = Materialized::named("c");
         let counts = if let Some(serde) = store { counts.key(serde) } else { counts };
-        b.stream("in", Consumed::with(Utf8, Utf8)).group_by_key().count(counts).to_stream().to("out", Produced::with(Utf8, I64));
+        b.stream("in", Consumed::with(Utf8, Utf8))
+            .group_by_key()
+            .count(counts)
+            .to_stream()
+            .to("out", Produced::with(Utf8, I64));
         let mut driver = Driver::with_cache(&b.build().unwrap(), true);
         pipe(&mut driver, "in", "abc");
         assert_eq!(out_keys(&mut driver), ["abc"]);
@@ -221,7 +233,10 @@ fn a_source_knows_the_stores_it_looks_up_with_its_keys() {
     let mut b = Topology::builder();
     let stream = b.stream("in", Consumed::with(Utf8, Utf8));
     let _ = stream.clone().filter(|_, _| true).group_by_key().count(Materialized::named("kept"));
-    let _ = stream.select_key(|k, _| k.clone()).group_by_key_with(Grouped::default().key(Utf8)).count(Materialized::named("moved"));
+    let _ = stream
+        .select_key(|k, _| k.clone())
+        .group_by_key_with(Grouped::default().key(Utf8))
+        .count(Materialized::named("moved"));
     let _ = b.table_materialized("rows", Consumed::with(Utf8, Utf8), Materialized::named("rows"));
     let topology = b.build().unwrap();
     let lookups: Vec<_> = topology

@@ -1,5 +1,7 @@
 //! The tests of the topology crate that need a task: one program, so that its parts share their support.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops where something is not as expected")]
+
 mod support;
 
 mod behaviour;

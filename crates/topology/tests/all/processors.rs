@@ -22,7 +22,11 @@ fn pipe(driver: &mut Driver, key: &str, value: i64, timestamp: i64) -> Result {
 /// The outputs as (key, value).
 fn take(driver: &mut Driver) -> Vec<(String, i64)> {
     let text = |k: Option<Vec<u8>>| String::from_utf8(k.unwrap()).unwrap();
-    driver.take().into_iter().map(|(_, k, v, _)| (text(k), i64::from_be_bytes(v.unwrap().try_into().unwrap()))).collect()
+    driver
+        .take()
+        .into_iter()
+        .map(|(_, k, v, _)| (text(k), i64::from_be_bytes(v.unwrap().try_into().unwrap())))
+        .collect()
 }
 
 /// Sums up per key, and adds what another processor has put into the same store.
@@ -83,10 +87,7 @@ fn several_stores_at_once_and_a_timestamped_one_is_logged_with_its_own_time() {
     pipe(&mut driver, "k", 2, 9).unwrap();
     let log: Vec<_> = driver.logged().iter().map(|l| (l.store.0, l.value.clone().unwrap(), l.timestamp)).collect();
     let (n, stamped) = (|n: i64| n.to_be_bytes().to_vec(), |n: i64| [5_i64.to_be_bytes(), n.to_be_bytes()].concat());
-    assert_eq!(
-        log,
-        [(0, n(1), 9), (0, n(2), 9), (1, stamped(1), 5), (1, stamped(2), 5), (2, n(-1), 9), (2, n(1), 9)]
-    );
+    assert_eq!(log, [(0, n(1), 9), (0, n(2), 9), (1, stamped(1), 5), (1, stamped(2), 5), (2, n(-1), 9), (2, n(1), 9)]);
 }
 
 struct Twice(Store);
@@ -164,11 +165,8 @@ fn writes_of_a_key_value_store() {
     let _ = input(&mut b).process(&x, |_, x| Ok(PutIfAbsent(x)));
     let mut driver = Driver::new(&b.build().unwrap());
     pipe(&mut driver, "k", 0, 0).unwrap();
-    let log: Vec<_> = driver
-        .logged()
-        .into_iter()
-        .map(|l| l.value.map(|v| i64::from_be_bytes(v.try_into().unwrap())))
-        .collect();
+    let log: Vec<_> =
+        driver.logged().into_iter().map(|l| l.value.map(|v| i64::from_be_bytes(v.try_into().unwrap()))).collect();
     assert_eq!(log, [Some(1), None, Some(3), None, Some(4), None, Some(5), None]);
 }
 
@@ -236,7 +234,8 @@ fn one_child_or_all_and_one_processor_per_task() {
 #[test]
 fn an_unknown_child_is_named_with_those_that_are_there() {
     let mut b = Topology::builder();
-    let routed = input(&mut b).named("router").process((), |init, ()| Ok(Router { audit: init.child("audit")?, seen: 0 }));
+    let routed =
+        input(&mut b).named("router").process((), |init, ()| Ok(Router { audit: init.child("audit")?, seen: 0 }));
     routed.named("x-sink").to("x", Produced::with(Utf8, I64));
     let topology = b.build().unwrap();
     let error = topology.task(0, &mut MockPort::new(&topology)).unwrap_err();
@@ -250,10 +249,14 @@ fn an_unknown_child_is_named_with_those_that_are_there() {
 fn errors_name_the_innermost_node_and_siblings_go_on_afterwards() {
     let mut b = Topology::builder();
     let stream = input(&mut b);
-    let failing = stream.clone().named("fails").try_map_values(|v| if v == 0 { Err(Error::other("zero")) } else { Ok(v) });
-    failing.clone().merge(stream.named("other").map_values(|v| v)).named("end").try_peek(|_, v| {
-        if *v == 1 { Err(Error::other("one")) } else { Ok(()) }
-    }).to("out", Produced::with(Utf8, I64));
+    let failing =
+        stream.clone().named("fails").try_map_values(|v| if v == 0 { Err(Error::other("zero")) } else { Ok(v) });
+    failing
+        .clone()
+        .merge(stream.named("other").map_values(|v| v))
+        .named("end")
+        .try_peek(|_, v| if *v == 1 { Err(Error::other("one")) } else { Ok(()) })
+        .to("out", Produced::with(Utf8, I64));
     let mut driver = Driver::new(&b.build().unwrap());
     assert_eq!(pipe(&mut driver, "k", 0, 0).unwrap_err().node(), Some("fails"));
     // The shared node has been put back although it failed.

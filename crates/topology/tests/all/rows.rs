@@ -218,7 +218,12 @@ impl Lcg {
 
 const KEYS: u64 = 400;
 
-fn random_write(random: &mut Lcg, store: &Store, cx: &mut Context<'_, Walker>, model: &mut BTreeMap<String, i64>) -> Result {
+fn random_write(
+    random: &mut Lcg,
+    store: &Store,
+    cx: &mut Context<'_, Walker>,
+    model: &mut BTreeMap<String, i64>,
+) -> Result {
     let key = format!("{:03}", random.below(KEYS));
     if random.below(2) == 0 {
         model.remove(&key);

@@ -42,7 +42,8 @@ fn flights_by_carrier() {
     for (key, value) in [("1", r#"{"carrier":"UA","distance":10}"#), ("2", r#"{ "carrier": "UA", "distance": 5 }"#)] {
         driver.pipe("flights", Some(key.as_bytes()), Some(value.as_bytes()), 7).unwrap();
     }
-    let totals: Vec<_> = driver.take().into_iter().map(|(.., value, _)| String::from_utf8(value.unwrap()).unwrap()).collect();
+    let totals: Vec<_> =
+        driver.take().into_iter().map(|(.., value, _)| String::from_utf8(value.unwrap()).unwrap()).collect();
     assert_eq!(totals, [r#"{"flights":1,"distance":10}"#, r#"{"flights":2,"distance":15}"#]);
     let internal: Vec<_> = topology.internal_topics().iter().map(|t| t.topic.full_name("flights")).collect();
     assert_eq!(internal, ["flights-by-carrier-repartition", "flights-carrier-totals-changelog"]);

@@ -91,8 +91,5 @@ fn a_topic_that_is_not_there_is_named() {
     let golden: Json = serde_json::from_str(include_str!("../golden/topics.json")).unwrap();
     let built = interpret::build(&golden["cases"][0]["topology"]).unwrap();
     let error = built.topology.partitions(|_| None).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "find the source topics failed: wrong use of the topology missing_topics=`gold-in`"
-    );
+    assert_eq!(error.to_string(), "find the source topics failed: wrong use of the topology missing_topics=`gold-in`");
 }

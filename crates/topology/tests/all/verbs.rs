@@ -170,7 +170,8 @@ fn timestamps_come_from_where_the_source_says() {
 #[test]
 fn a_partitioner_chooses_or_leaves_it() {
     let mut b = Topology::builder();
-    let by_value = Produced::with(Utf8, I64).partitioner(|_, v, count| (*v >= 0).then_some(i32::try_from(*v).unwrap() + count - 4));
+    let by_value = Produced::with(Utf8, I64)
+        .partitioner(|_, v, count| (*v >= 0).then_some(i32::try_from(*v).unwrap() + count - 4));
     b.stream("in", Consumed::with(Utf8, I64)).named("sink").to("out", by_value);
     let topology = b.build().unwrap();
     assert!(topology.sinks()[0].partitioner);
@@ -186,9 +187,7 @@ fn a_partitioner_chooses_or_leaves_it() {
 #[test]
 fn clones_of_a_named_grouping_share_its_repartition_topic() {
     let mut b = Topology::builder();
-    let grouped = b
-        .stream("in", Consumed::with(Utf8, Utf8))
-        .group_by(|_, v| v.clone(), Grouped::named("g").key(Utf8));
+    let grouped = b.stream("in", Consumed::with(Utf8, Utf8)).group_by(|_, v| v.clone(), Grouped::named("g").key(Utf8));
     let _ = grouped.clone().count(Materialized::named("c"));
     grouped.reduce(|a, b| a + &b, Materialized::named("r")).to_stream().to("out", Produced::default());
     let topology = b.build().unwrap();
@@ -207,7 +206,8 @@ fn stores_come_in_the_order_to_drain_them_and_know_their_owner() {
     let mut b = Topology::builder();
     let late = b.key_value_store("late", Utf8, I64);
     let table = b.table_materialized("in", Consumed::with(Utf8, I64), Materialized::named("rows"));
-    let filtered = table.filter_materialized(|_, _| true, Materialized::named("kept").engine("rocks").logging_disabled());
+    let filtered =
+        table.filter_materialized(|_, _| true, Materialized::named("kept").engine("rocks").logging_disabled());
     struct Count(StoreRef<KeyValue<String, i64>>);
     impl Processor for Count {
         type In = Record<String, Option<i64>>;

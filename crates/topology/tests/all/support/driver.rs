@@ -8,6 +8,9 @@ use millpond_topology::{
 
 use super::port::{Logged, MockPort, Sent};
 
+/// A record that left the topology: topic, key, value, time.
+pub(crate) type Output = (String, Option<Vec<u8>>, Option<Vec<u8>>, i64);
+
 pub(crate) struct Driver {
     topology: Topology,
     tasks: Vec<(TaskGraph, MockPort)>,
@@ -159,7 +162,7 @@ impl Driver {
     }
 
     /// Takes the outputs as (topic, key, value, time).
-    pub(crate) fn take(&mut self) -> Vec<(String, Option<Vec<u8>>, Option<Vec<u8>>, i64)> {
+    pub(crate) fn take(&mut self) -> Vec<Output> {
         let outputs = std::mem::take(&mut self.outputs);
         outputs.into_iter().map(|s| (self.topic(s.sink).name, s.key, s.value, s.timestamp)).collect()
     }

@@ -167,12 +167,14 @@ impl Interpreter<'_> {
                 let Some(Made::Stream(with, ..)) = self.made.remove(op["with"].as_str()?) else { return None };
                 Made::Stream(named(s, name).merge(with), k, v)
             }
-            ("branch", Some(Made::Stream(s, k, v))) => return self.branch(op, named(s, name), (k, v), id).map(|()| None),
+            ("branch", Some(Made::Stream(s, k, v))) => {
+                return self.branch(op, named(s, name), (k, v), id).map(|()| None);
+            }
             ("to", Some(made)) => return self.to(op, made).map(|()| None),
             ("process", Some(Made::Stream(s, k, v))) => self.process(op, named(s, name), (k, v))?,
             (verb, Some(Made::Stream(s, k, v))) => stream_op(op, verb, s, (k, v))?,
             (verb, Some(Made::Grouped(s, k, v))) => grouped_op(op, verb, s, (k, v))?,
-            ("to_stream", Some(made)) => made.to_stream(),
+            ("to_stream", Some(made)) => made.into_stream(),
             (verb, Some(Made::Rows(t, k, v))) => rows_op(op, verb, t, (k, v))?,
             (verb, Some(Made::Sums(t, k, v))) => sums_op(op, verb, t, (k, v))?,
             _ => return None,
@@ -188,7 +190,7 @@ impl Interpreter<'_> {
 
     fn to(&mut self, op: &Json, made: Made) -> Option<()> {
         let topic = op["topic"].as_str()?;
-        let kinds = match made.to_stream() {
+        let kinds = match made.into_stream() {
             Made::Stream(s, k, v) => {
                 s.to(topic, Produced::with(nullable(k), nullable(v)));
                 (k, v)
@@ -267,7 +269,7 @@ impl Interpreter<'_> {
 }
 
 impl Made {
-    fn to_stream(self) -> Self {
+    fn into_stream(self) -> Self {
         match self {
             Self::Rows(t, k, v) => Self::Stream(t.to_stream(), k, v),
             Self::Counts(t, k) => Self::CountStream(t.to_stream(), k),
@@ -422,9 +424,11 @@ fn field(value: &Key, at: usize) -> Key {
     value.split(',').nth(at).filter(|part| !part.is_empty()).map(|part| Val::Text(part.to_owned()))
 }
 
+type KeyFunction = Arc<dyn Fn(&Key, &Key) -> Key + Send + Sync>;
+
 fn key_function(json: &Json) -> Option<impl Fn(&Key, &Key) -> Key + Send + Sync + 'static> {
     let (name, arg) = call(json)?;
-    let f: Arc<dyn Fn(&Key, &Key) -> Key + Send + Sync> = match name {
+    let f: KeyFunction = match name {
         "value" => Arc::new(|_, v| v.clone()),
         "key" => Arc::new(|k, _| k.clone()),
         "key_null" => Arc::new(|_, _| None),

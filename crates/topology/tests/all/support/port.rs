@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use millpond_store_api as store;
 use millpond_topology::{
-    Dropped, Header, Headers, Layer, NodeIndex, Out, Port, PunctuationType, RecordMetadata, Result, Schedule, SinkIndex,
-    StoreAccess, StoreIndex, TimerId, Topology,
+    Dropped, Header, Headers, Layer, NodeIndex, Out, Port, PunctuationType, RecordMetadata, Result, Schedule,
+    SinkIndex, StoreAccess, StoreIndex, TimerId, Topology,
 };
 use store::{Chunk, Cursor, Direction, Range, Read, Row, SpaceId};
 
@@ -80,7 +80,6 @@ struct MockLayer {
     /// In the order of first writes, with the value before.
     pending: Vec<(Bytes, Option<Bytes>)>,
     lent: Bytes,
-    gets: usize,
 }
 
 impl MockPort {
@@ -110,16 +109,6 @@ impl MockPort {
         self.stores[at.0 as usize].base.0.insert(key.to_vec(), value.to_vec());
     }
 
-    /// Moves what was written into the base.
-    pub(crate) fn commit(&mut self) {
-        for i in 0..self.stores.len() {
-            let rows = self.rows(StoreIndex(u32::try_from(i).unwrap()));
-            self.stores[i].base.0 = rows;
-            self.stores[i].layer.rows.clear();
-            self.stores[i].layer.pending.clear();
-        }
-    }
-
     /// All changes so far, in order per store.
     pub(crate) fn logged(&self) -> Vec<Logged> {
         let stores = self.stores.iter().enumerate();
@@ -130,11 +119,6 @@ impl MockPort {
                 log.map(move |(key, value, timestamp)| Logged { store, key, value, timestamp })
             })
             .collect()
-    }
-
-    /// How often the store was read.
-    pub(crate) fn gets(&self, at: StoreIndex) -> usize {
-        self.stores[at.0 as usize].layer.gets
     }
 
     /// Takes the pending entries of a cached store.
@@ -274,7 +258,6 @@ impl Cursor for List<'_> {
 
 impl Layer for MockLayer {
     fn get<'a>(&'a mut self, base: &dyn Read, key: &[u8]) -> store::Result<Option<&'a [u8]>> {
-        self.gets += 1;
         if let Some(value) = self.rows.get(key) {
             return Ok(value.as_deref());
         }
