@@ -1,0 +1,188 @@
+//! A topic that a test reads typed records from.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millpond_broker_api::{Broker, Change, Consumer, Isolation, Record, Source};
+use millpond_broker_mem::EmbeddedBroker;
+use millpond_topology::{Header, Headers, Serde};
+
+use super::partitions;
+use super::record::{RawRecord, TestRecord};
+
+/// A topic to read; [`Driver::output`](super::Driver::output) makes it. It reads what is committed, each record once, and
+/// goes on where it was, across restarts of the driver as well.
+///
+/// Records of one partition come in their order; of several partitions the lower comes first.
+///
+/// # Panics
+///
+/// All its functions do if a record does not fit the serdes: bytes that do not decode, or a null where a serde knows none
+/// (see [`Nullable`](millpond_topology::Nullable)).
+pub struct OutputTopic<K, V> {
+    topic: String,
+    key: Arc<dyn Serde<K>>,
+    value: Arc<dyn Serde<V>>,
+    reader: RefCell<Reader>,
+}
+
+impl<K: 'static, V: 'static> OutputTopic<K, V> {
+    #[track_caller]
+    pub(super) fn new(broker: EmbeddedBroker, topic: String, key: Arc<dyn Serde<K>>, value: Arc<dyn Serde<V>>) -> Self {
+        let reader = RefCell::new(Reader::new(&broker, &topic));
+        Self { topic, key, value, reader }
+    }
+
+    /// The next record; `None` if there is none.
+    #[track_caller]
+    pub fn read(&self) -> Option<TestRecord<K, V>> {
+        let raw = self.reader.borrow_mut().next()?;
+        Some(self.decode(raw))
+    }
+
+    /// All records that are there and were not read.
+    #[track_caller]
+    pub fn read_all(&self) -> Vec<TestRecord<K, V>> {
+        let mut all = Vec::new();
+        while let Some(record) = self.read() {
+            all.push(record);
+        }
+        all
+    }
+
+    /// All records that were not read, as keys and values.
+    #[track_caller]
+    pub fn read_key_values(&self) -> Vec<(K, V)> {
+        self.read_all().into_iter().map(|r| (r.key, r.value)).collect()
+    }
+
+    /// All values that were not read.
+    #[track_caller]
+    pub fn read_values(&self) -> Vec<V> {
+        self.read_all().into_iter().map(|r| r.value).collect()
+    }
+
+    /// The last value of each key among the records that were not read, in the order of the keys.
+    #[track_caller]
+    pub fn read_latest(&self) -> std::collections::BTreeMap<K, V>
+    where
+        K: Ord,
+    {
+        self.read_key_values().into_iter().collect()
+    }
+
+    /// Whether there is nothing to read.
+    #[track_caller]
+    pub fn is_empty(&self) -> bool {
+        let mut reader = self.reader.borrow_mut();
+        reader.fill();
+        reader.waiting.is_empty()
+    }
+
+    #[track_caller]
+    fn decode(&self, raw: RawRecord) -> TestRecord<K, V> {
+        let TestRecord { key, value, timestamp, headers, partition, offset } = raw;
+        let place = || format!("topic=`{}` partition=`{partition}` offset=`{offset}`", self.topic);
+        TestRecord {
+            key: decode(&*self.key, key.as_deref(), &|| format!("the key of {}", place())),
+            value: decode(&*self.value, value.as_deref(), &|| format!("the value of {}", place())),
+            timestamp,
+            headers,
+            partition,
+            offset,
+        }
+    }
+}
+
+impl<K, V> std::fmt::Debug for OutputTopic<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutputTopic").field("topic", &self.topic).finish_non_exhaustive()
+    }
+}
+
+/// Reads bytes that a test says are of a type.
+///
+/// # Panics
+///
+/// If they are not.
+#[track_caller]
+pub(super) fn decode<T: 'static>(serde: &dyn Serde<T>, bytes: Option<&[u8]>, what: &dyn Fn() -> String) -> T {
+    match bytes.map(|bytes| serde.decode(bytes)) {
+        Some(Ok(value)) => value,
+        Some(Err(e)) => panic!("{} does not fit the test's serde: {e:?}", what()),
+        None => match serde.null() {
+            Some(value) => value,
+            None => panic!("{} is null; read it with `Nullable`", what()),
+        },
+    }
+}
+
+/// Reads a topic's committed records as bytes.
+pub(super) struct Reader {
+    topic: String,
+    consumer: Box<dyn Consumer>,
+    waiting: VecDeque<RawRecord>,
+}
+
+impl Reader {
+    #[track_caller]
+    pub(super) fn new(broker: &EmbeddedBroker, topic: &str) -> Self {
+        let made = broker.consumer(Isolation::ReadCommitted).and_then(|mut consumer| {
+            let count = partitions(broker, topic).ok().flatten().unwrap_or(0);
+            let add = |p: i32| Change::Add { source: Source(p.unsigned_abs()), topic, partition: p, from: 0 };
+            consumer.assign(&(0..count).map(add).collect::<Vec<_>>())?;
+            Ok(consumer)
+        });
+        match made {
+            Ok(consumer) => Self { topic: topic.to_owned(), consumer, waiting: VecDeque::new() },
+            Err(e) => panic!("cannot read topic=`{topic}`: {e:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn next(&mut self) -> Option<RawRecord> {
+        if self.waiting.is_empty() {
+            self.fill();
+        }
+        self.waiting.pop_front()
+    }
+
+    /// Takes all there is. The start of a topic whose head was deleted is looked for, as a new reader would.
+    #[track_caller]
+    fn fill(&mut self) {
+        let mut all = Vec::new();
+        loop {
+            let batch = match self.consumer.poll(Duration::ZERO) {
+                Ok(batch) => batch,
+                Err(e) => panic!("cannot read topic=`{}`: {e:?}", self.topic),
+            };
+            if let Some((_, e)) = batch.faults.first() {
+                panic!("cannot read topic=`{}`: {e:?}", self.topic);
+            }
+            if batch.is_empty() {
+                break;
+            }
+            all.extend(batch.iter().map(|r| copy(&r)));
+        }
+        all.sort_by_key(|r| (r.partition, r.offset));
+        self.waiting.extend(all);
+    }
+}
+
+fn copy(record: &Record<'_>) -> RawRecord {
+    let mut headers = Headers::new();
+    for header in record.headers.iter() {
+        let value = header.value.map(bytes::Bytes::copy_from_slice);
+        headers.push(Header { name: header.name.into(), value });
+    }
+    TestRecord {
+        key: record.key.map(<[u8]>::to_vec),
+        value: record.value.map(<[u8]>::to_vec),
+        timestamp: record.timestamp,
+        headers,
+        partition: i32::try_from(record.source.0).unwrap_or(i32::MAX),
+        offset: record.offset,
+    }
+}

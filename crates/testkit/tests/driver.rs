@@ -1,0 +1,180 @@
+//! The driver itself: partitions, headers, stores, commit, time, restart, and how fast it is.
+
+use std::time::Duration;
+
+use millpond_runtime::{Counter, Guarantee, TaskState};
+use millpond_testkit::{Driver, RawRecord, TestRecord};
+use millpond_topology::{Consumed, Grouped, I64, Materialized, Produced, Topology, Utf8};
+
+fn counting() -> Topology {
+    let mut builder = Topology::builder();
+    builder
+        .stream("in", Consumed::with(Utf8, Utf8))
+        .group_by(|_, value: &String| value.clone(), Grouped::named("by-value").key(Utf8).value(Utf8))
+        .count(Materialized::named("counts").key(Utf8))
+        .to_stream()
+        .to("out", Produced::with(Utf8, I64));
+    builder.build().unwrap()
+}
+
+fn expect(pairs: &[(&str, i64)]) -> Vec<(String, i64)> {
+    pairs.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect()
+}
+
+#[test]
+fn a_pipe_goes_through_a_repartition_topic_to_the_end_for_both_guarantees() {
+    for guarantee in [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce] {
+        let driver = Driver::builder(counting()).guarantee(guarantee).build().unwrap();
+        let (input, output) = (driver.input("in", Utf8, Utf8), driver.output("out", Utf8, I64));
+        input.pipe("1", "a", 10).unwrap();
+        assert_eq!(output.read(), Some(TestRecord::new("a".to_owned(), 1, 10)));
+        assert_eq!(output.read(), None);
+        input.pipe_values("2", ["a", "b"], 20).unwrap();
+        assert_eq!(output.read_key_values(), expect(&[("a", 2), ("b", 1)]));
+        let counts = driver.store("counts", Utf8, I64);
+        assert_eq!(counts.get("a"), Some(2));
+        assert_eq!(counts.get_with_timestamp("b"), Some((1, 20)));
+        assert_eq!(counts.get("c"), None);
+        assert_eq!(counts.all(), expect(&[("a", 2), ("b", 1)]));
+        assert_eq!(counts.changelog(), counts.all());
+        assert_eq!(driver.wall_ms(), 0, "time stands still");
+    }
+}
+
+#[test]
+fn several_partitions_are_several_tasks_and_stores_are_found_by_key() {
+    let driver = Driver::builder(counting()).topic("in", 3).topic("out", 2).build().unwrap();
+    assert_eq!(driver.tasks().len(), 6);
+    assert!(driver.tasks().iter().all(|(_, state)| *state == TaskState::Running));
+    let input = driver.input("in", Utf8, Utf8);
+    for n in 0..60 {
+        input.partition(n % 3).pipe(n.to_string(), format!("v{}", n % 20), n.into()).unwrap();
+    }
+    let counts = driver.store("counts", Utf8, I64);
+    assert_eq!(counts.all().len(), 20);
+    assert!((0..20).all(|v| counts.get(format!("v{v}")) == Some(3)));
+    let parts: Vec<usize> = (0..3).map(|p| counts.in_partition(p).len()).collect();
+    assert_eq!(parts.iter().sum::<usize>(), 20);
+    assert!(parts.iter().all(|n| *n > 0), "{parts:?}");
+    let output = driver.output("out", Utf8, I64);
+    let partitions: std::collections::BTreeSet<i32> = output.read_all().iter().map(|r| r.partition).collect();
+    assert_eq!(partitions.len(), 2);
+}
+
+#[test]
+fn state_is_kept_over_a_restart_restored_after_a_loss_and_durable_after_a_crash() {
+    for guarantee in [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce] {
+        let driver = Driver::builder(counting()).topic("in", 2).guarantee(guarantee).build().unwrap();
+        let (input, output) = (driver.input("in", Utf8, Utf8), driver.output("out", Utf8, I64));
+        let counts = driver.store("counts", Utf8, I64);
+        for n in 0..10 {
+            input.pipe(n.to_string(), "a", n.into()).unwrap();
+        }
+        assert_eq!(output.read_latest()["a"], 10);
+        driver.restart().unwrap();
+        assert_eq!(driver.count(Counter::RestoreTotal), 0, "a clean stop flushed everything");
+        assert_eq!(counts.get("a"), Some(10));
+        driver.restart_without_state().unwrap();
+        assert_eq!(driver.count(Counter::RestoreTotal), 10, "and without it all is read again");
+        assert_eq!(counts.get("a"), Some(10));
+        input.pipe("x", "a", 11).unwrap();
+        driver.crash().unwrap();
+        assert_eq!(counts.get("a"), Some(11), "what was committed is in the log");
+        input.pipe("x", "a", 12).unwrap();
+        assert_eq!(output.read_values().last(), Some(&12));
+        assert_eq!(counts.changelog(), counts.all());
+    }
+}
+
+#[test]
+fn a_crash_forgets_what_was_not_committed() {
+    let build = |guarantee| Driver::builder(counting()).guarantee(guarantee).manual_commit().build().unwrap();
+    let driver = build(Guarantee::ExactlyOnce);
+    let (input, output) = (driver.input("in", Utf8, Utf8), driver.output("out", Utf8, I64));
+    input.pipe("1", "a", 1).unwrap();
+    assert!(output.is_empty(), "nothing is committed");
+    driver.crash().unwrap();
+    assert!(output.is_empty());
+    driver.commit().unwrap();
+    assert_eq!(output.read_key_values(), expect(&[("a", 1)]), "the record was processed again, and counts once");
+    assert_eq!(driver.committed("in", 0), driver.records("in").last().map(|r| r.offset + 1));
+}
+
+#[test]
+fn headers_and_raw_bytes_go_in_and_come_out() {
+    let mut builder = Topology::builder();
+    builder.stream("in", Consumed::with(Utf8, Utf8)).to("out", Produced::default());
+    let driver = Driver::builder(builder.build().unwrap()).partitions(2).build().unwrap();
+    let output = driver.output("out", Utf8, Utf8);
+    let record = TestRecord::new("k".to_owned(), "v".to_owned(), 5).header("trace", "17").header("trace", "18");
+    driver.input("in", Utf8, Utf8).pipe_record(&record).unwrap();
+    assert_eq!(output.read(), Some(record));
+    driver.pipe("in", Some(1), &RawRecord::bytes("k", "raw", 6)).unwrap();
+    assert_eq!(driver.records("in").iter().filter(|r| r.partition == 1 && r.timestamp == 6).count(), 1);
+    assert_eq!(output.read_values(), ["raw"]);
+}
+
+#[test]
+fn two_workers_do_the_same() {
+    let driver = Driver::builder(counting()).topic("in", 4).setting("num.stream.threads", "2").build().unwrap();
+    let (input, output) = (driver.input("in", Utf8, Utf8), driver.output("out", Utf8, I64));
+    for n in 0..40 {
+        input.pipe(n.to_string(), format!("v{}", n % 4), n.into()).unwrap();
+    }
+    assert!(output.read_latest().values().all(|n| *n == 10));
+    driver.restart().unwrap();
+    assert_eq!(driver.store("counts", Utf8, I64).all().len(), 4);
+}
+
+#[test]
+fn a_leap_of_a_hundred_years_is_no_trouble() {
+    let driver = Driver::builder(counting()).guarantee(Guarantee::ExactlyOnce).build().unwrap();
+    let input = driver.input("in", Utf8, Utf8);
+    input.pipe("1", "a", 1).unwrap();
+    driver.advance(Duration::from_secs(40 * 365 * 86_400)).unwrap();
+    input.pipe("1", "a", 2).unwrap();
+    assert_eq!(driver.store("counts", Utf8, I64).get("a"), Some(2));
+    assert_eq!(driver.count(Counter::RollbackTotal), 0);
+}
+
+#[test]
+fn what_is_stopped_says_so() {
+    let driver = Driver::builder(counting()).build().unwrap();
+    driver.stop().unwrap();
+    let error = driver.input("in", Utf8, Utf8).pipe("1", "a", 1).unwrap_err().chain();
+    assert!(error.contains("restart"), "{error}");
+    driver.restart().unwrap();
+    assert_eq!(driver.store("counts", Utf8, I64).get("a"), Some(1), "the record was there");
+}
+
+#[test]
+#[should_panic(expected = "there is no topic `oot`; the topology's are in, out, test-by-value-repartition")]
+fn a_mistyped_topic_is_named_with_those_that_there_are() {
+    Driver::builder(counting()).build().unwrap().output("oot", Utf8, I64);
+}
+
+#[test]
+#[should_panic(expected = "the value of topic=`out` partition=`0` offset=`0` does not fit the test's serde")]
+fn a_wrong_serde_says_where() {
+    let driver = Driver::builder(counting()).build().unwrap();
+    driver.input("in", Utf8, Utf8).pipe("1", "a", 1).unwrap();
+    driver.output("out", Utf8, millpond_topology::I32).read();
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it tells how fast the driver is")]
+fn a_test_of_a_counting_topology_is_quick() {
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let start = std::time::Instant::now();
+        let driver = Driver::builder(counting()).build().unwrap();
+        let (input, output) = (driver.input("in", Utf8, Utf8), driver.output("out", Utf8, I64));
+        for n in 0..10 {
+            input.pipe(n.to_string(), "a", n.into()).unwrap();
+        }
+        assert_eq!(output.read_values(), (1..=10).collect::<Vec<_>>());
+        drop(driver);
+        best = best.min(start.elapsed());
+    }
+    println!("a test of a counting topology with ten records: {best:?}");
+}
