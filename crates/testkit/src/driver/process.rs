@@ -1,7 +1,7 @@
 //! The simulated process: an instance over its broker, stepped until it rests; stopped, killed and started again.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -57,6 +57,16 @@ impl Random for Counting {
     }
 }
 
+/// A directory that is deleted with the driver. The default engine keeps only names there, so it may be in memory where the
+/// system has such a place: the synced writes of a start would take most of a test's time.
+fn temporary_dir(only_names: bool) -> std::io::Result<TempDir> {
+    let in_memory = Path::new("/dev/shm");
+    match only_names.then(|| tempfile::tempdir_in(in_memory)) {
+        Some(Ok(dir)) => Ok(dir),
+        _ => tempfile::tempdir(),
+    }
+}
+
 /// A process and its surroundings.
 pub(super) struct Process {
     plan: Plan,
@@ -80,7 +90,7 @@ impl Process {
         let broker = EmbeddedBroker::with_options(options);
         let temporary = match plan.settings.state_dir {
             Some(_) => None,
-            None => Some(tempfile::tempdir().map_err(no_state_dir)?),
+            None => Some(temporary_dir(plan.engines.is_empty()).map_err(no_state_dir)?),
         };
         if let Some(dir) = &temporary {
             plan.settings.state_dir = Some(dir.path().to_owned());
