@@ -138,6 +138,7 @@ impl GroupMember {
             })?;
         }
         self.handle(Event::Tick)?;
+        self.shared.set_exclusive(self.machine.exclusive_until());
         match self.failed.take() {
             Some(error) => Err(error),
             None => Ok(busy),
@@ -269,6 +270,7 @@ impl GroupMember {
             instance_id: self.shared.instance_id.clone(),
             generation,
         });
+        self.shared.set_exclusive(self.machine.exclusive_until());
         self.hand_out();
         Ok(())
     }
@@ -288,6 +290,7 @@ impl GroupMember {
     }
 
     fn lost(&mut self, why: Why) {
+        self.shared.set_exclusive(None);
         tracing::warn!(?why, "lost the membership; {}", why.remedy());
         self.generation = None;
         self.assigned.clear();
@@ -322,18 +325,24 @@ impl GroupMember {
                         (seat.stopped, seat.committed) = (true, true);
                     }
                     self.check_committed();
-                    if self.stopping && self.workers.iter().all(|w| w.stopped) {
-                        self.feed(Event::Leave);
-                    }
+                    self.leave_if_stopped();
                 }
                 ToMember::Stop => {
                     self.stopping = true;
                     self.workers.iter().for_each(|w| w.handle.tell(ToWorker::Stop));
+                    // A worker that failed has stopped before it asks for this, and says so no second time.
+                    self.leave_if_stopped();
                 }
             }
             self.run_commands()?;
         }
         Ok(busy)
+    }
+
+    fn leave_if_stopped(&mut self) {
+        if self.stopping && self.workers.iter().all(|w| w.stopped) {
+            self.feed(Event::Leave);
+        }
     }
 
     fn run_commands(&mut self) -> Result {
