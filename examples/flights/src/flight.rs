@@ -63,6 +63,7 @@ pub struct Totals {
 impl Totals {
     /// The totals with one more flight.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "a flight is no number, and `+` would not say more")]
     pub fn add(self, flight: &Flight) -> Self {
         Self {
             flights: self.flights + 1,

@@ -1,0 +1,190 @@
+//! The first part: creates the topics, and replays the flights into one of them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use millpond::broker::{Admin, Broker, Clock, ErrorKind, NewTopic, Outgoing, Producer, Sent, TopicId};
+use millpond::changelog::partition_for_key;
+
+use crate::data::Input;
+use crate::error::{Error, Result};
+use crate::flight::Flight;
+use crate::options::ReplayOptions;
+use crate::ports::{Ports, Stop};
+use crate::topology::{CARRIER_TOTALS, FLIGHTS};
+
+/// The partitions of both topics.
+const PARTITIONS: i32 = 4;
+/// The flights are of 2013: no broker that deletes what is older than a week may begin with them.
+const CONFIGS: [(&str, &str); 1] = [("retention.ms", "-1")];
+/// A replay that is ahead of its rate by less does not wait: clocks and threads are no finer.
+const SHORTEST_WAIT: Duration = Duration::from_millis(5);
+/// How long a flush waits before it looks for the signal to stop.
+const FLUSH_WAIT: Duration = Duration::from_millis(200);
+
+/// Creates `flights` and `carrier-totals`; topics that are there must be as they would have been created.
+///
+/// # Errors
+///
+/// The broker's, or a topic of that name with other partitions or a retention that would delete the flights.
+pub fn create_topics(broker: &dyn Broker) -> Result<()> {
+    let names = [FLIGHTS, CARRIER_TOTALS];
+    let topics = names.map(|name| NewTopic { name, partitions: PARTITIONS, replication: None, configs: &CONFIGS });
+    let failed = |error| Error::failed("cannot create topics").with("broker", broker.name()).caused_by(error);
+    let mut admin = broker.admin().map_err(failed)?;
+    let answers = admin.create_topics(&topics).map_err(failed)?;
+    for (name, answer) in names.into_iter().zip(answers) {
+        match answer {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Refused => check_existing(&mut *admin, name)?,
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Kafka does not say why a creation was refused in a way to rely on, so the topic itself is asked.
+fn check_existing(admin: &mut dyn Admin, name: &str) -> Result<()> {
+    let failed = |message| Error::failed(message).with("topic", name);
+    let described = admin.describe(&[name]).map_err(|error| failed("cannot describe topic").caused_by(error))?;
+    let Some(topic) = described.into_iter().flatten().next() else {
+        return Err(failed("the broker refuses to create a topic"));
+    };
+    let remedy = "delete it, or give it the right settings";
+    if topic.partitions != PARTITIONS {
+        let error = failed("the topic exists with other partitions").with("partitions", topic.partitions);
+        return Err(error.with("expected", PARTITIONS).with("remedy", remedy));
+    }
+    let lacks = |wanted: &&(&str, &str)| !topic.configs.iter().any(|(key, value)| (&**key, &**value) == **wanted);
+    match CONFIGS.iter().find(lacks) {
+        None => Ok(()),
+        Some((key, value)) => {
+            let error = failed("the topic exists without a config that it needs");
+            Err(error.with("config", format_args!("{key}={value}")).with("remedy", remedy))
+        }
+    }
+}
+
+/// How far a replay has come, for other threads.
+#[derive(Debug, Default)]
+pub struct Replayed {
+    records: AtomicU64,
+    is_complete: AtomicBool,
+}
+
+impl Replayed {
+    /// How many records were handed to the producer.
+    pub fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
+    }
+
+    /// True once all records are in the topic.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete.load(Ordering::Acquire)
+    }
+}
+
+/// Replays the flights into the topic `flights`: event time is the departure, or the schedule if it was cancelled, and the
+/// key is the flight number. Returns when the broker has acknowledged all of them.
+///
+/// # Errors
+///
+/// A bad row, a flight of the future (see `--repeat`), the broker's refusal, or the signal to stop.
+pub fn replay(
+    broker: &dyn Broker,
+    input: &Input,
+    options: &ReplayOptions,
+    ports: &Ports,
+    replayed: &Replayed,
+) -> Result<()> {
+    let mut writer = Writer::open(broker, &ports.stop)?;
+    let (clock, start) = (&*ports.clock, ports.clock.now());
+    for (sent, flight) in (0..).zip(input.repeated(options.repeat)) {
+        let flight = flight?;
+        refuse_future(&flight, input, clock)?;
+        let due = options.rate.map_or(start, |rate| start + Duration::from_secs(sent) / rate);
+        writer.wait_until(due, clock)?;
+        writer.send(&flight, sent)?;
+        replayed.records.store(sent + 1, Ordering::Relaxed);
+    }
+    writer.finish()?;
+    replayed.is_complete.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Brokers refuse times more than an hour ahead, those of topics that the application creates too: so this is said first.
+fn refuse_future(flight: &Flight, input: &Input, clock: &dyn Clock) -> Result<()> {
+    if flight.event_time() <= clock.wall_ms() {
+        return Ok(());
+    }
+    let error = Error::failed("a flight lies in the future, which brokers refuse").with("file", input);
+    Err(error.with("time_ms", flight.event_time()).with("remedy", "lower --repeat: each time is a year later"))
+}
+
+/// A producer with a place for the JSON.
+struct Writer<'a> {
+    producer: Box<dyn Producer>,
+    topic: TopicId,
+    json: Vec<u8>,
+    stop: &'a Stop,
+}
+
+impl<'a> Writer<'a> {
+    fn open(broker: &dyn Broker, stop: &'a Stop) -> Result<Self> {
+        let mut producer = broker.producer(None).map_err(not_written)?;
+        let topic = producer.topic(FLIGHTS);
+        Ok(Self { producer, topic, json: Vec::new(), stop })
+    }
+
+    fn wait_until(&mut self, due: Duration, clock: &dyn Clock) -> Result<()> {
+        let ahead = due.saturating_sub(clock.now());
+        if ahead < SHORTEST_WAIT {
+            return self.stop.wait(Duration::ZERO);
+        }
+        // What was sent shall be seen now, not when a batch is full.
+        self.flush(Duration::ZERO)?;
+        self.stop.wait(ahead)
+    }
+
+    fn send(&mut self, flight: &Flight, tag: u64) -> Result<()> {
+        self.json.clear();
+        serde_json::to_writer(&mut self.json, flight).map_err(not_written)?;
+        let key = flight.number();
+        loop {
+            let record = Outgoing {
+                topic: self.topic,
+                partition: partition_for_key(key.as_bytes(), PARTITIONS),
+                timestamp: flight.event_time(),
+                key: Some(key.as_bytes()),
+                value: Some(&self.json),
+                headers: &[],
+                tag,
+            };
+            match self.producer.send(&record).map_err(not_written)? {
+                Sent::Queued => return Ok(()),
+                Sent::Full => self.flush(FLUSH_WAIT).map(drop)?,
+            }
+            self.stop.wait(Duration::ZERO)?;
+        }
+    }
+
+    fn finish(mut self) -> Result<()> {
+        while self.flush(FLUSH_WAIT)? > 0 {
+            self.stop.wait(Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
+    /// How many records have no answer yet.
+    fn flush(&mut self, max_wait: Duration) -> Result<usize> {
+        let flushed = self.producer.flush(max_wait).map_err(not_written)?;
+        match flushed.failed.first() {
+            None => Ok(flushed.outstanding),
+            Some(failure) => Err(not_written(failure.error.clone()).with("partition", failure.partition)),
+        }
+    }
+}
+
+fn not_written(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::failed("cannot write flights").with("topic", FLIGHTS).caused_by(error)
+}

@@ -1,0 +1,88 @@
+//! The program as a shell sees it: exit codes, and what it says of a command line that cannot be.
+
+use std::fs;
+#[cfg(unix)]
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output};
+
+use crate::expected;
+
+fn flights(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_flights")).args(arguments).output().unwrap()
+}
+
+fn refused(arguments: &[&str], code: i32, part: &str) {
+    let output = flights(arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    assert!(said.contains(part), "{arguments:?}: {said}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: the standard output is for the totals");
+}
+
+#[test]
+fn a_wrong_command_line_is_exit_code_2_and_names_the_option() {
+    refused(&[], 2, "Usage");
+    refused(&["play"], 2, "play");
+    refused(&["demo", "--partitions", "3"], 2, "--partitions");
+    refused(&["demo", "--engine", "paper"], 2, "mem, rocks");
+    refused(&["demo", "--broker", "kafka"], 2, "only `embedded` works today");
+    refused(&["demo", "--broker", "localhost:9092"], 2, "only `embedded` works today");
+    refused(&["demo", "--repeat", "0"], 2, "--repeat");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_exit_code_1_and_named() {
+    refused(&["demo", "--data", "/nowhere/flights.csv"], 1, "/nowhere/flights.csv");
+}
+
+#[test]
+fn a_year_that_is_not_there_says_where_it_was_looked_for() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_flights"));
+    let output =
+        program.args(["demo", "--data", "year"]).env("MILLPOND_FLIGHTS_YEAR", "/nowhere/y.gz").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("/nowhere/y.gz") && said.contains("MILLPOND_FLIGHTS_YEAR"), "{said}");
+}
+
+#[cfg(not(feature = "rocks"))]
+#[test]
+fn rocks_without_its_feature_names_the_way_to_it() {
+    refused(&["demo", "--engine", "rocks"], 2, "cargo xtask demo --engine rocks");
+}
+
+#[test]
+fn the_demo_prints_january_and_nothing_else_to_the_standard_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("totals.json");
+    let output = flights(&["demo", "--json", file.to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected::JANUARY_JSON);
+    assert_eq!(fs::read_to_string(file).unwrap(), expected::JANUARY_JSON);
+    let last = said.lines().last().unwrap();
+    assert!(last.contains("replayed=27004 processed=27004 lag=0") && last.contains("top=UA:4637,B6:4427"), "{said}");
+    assert!(!said.contains('\x1b'), "no terminal, no cursor: {said}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_after_the_totals_are_printed() {
+    let output = flights(&["demo", "--json", "/nowhere/totals.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected::JANUARY_JSON);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("/nowhere/totals.json"));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_it_in_good_order() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_flights"));
+    let mut running = program.args(["demo", "--rate", "1"]).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(running.stderr.take().unwrap()).lines();
+    // The first line is drawn when everything runs.
+    said.next().unwrap().unwrap();
+    let sent = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    assert_eq!(said.last().unwrap().unwrap(), "error: interrupted");
+}
