@@ -57,14 +57,14 @@ use crate::topology::Topic;
 /// let orders = builder.stream("in", Consumed::with(Utf8, I64)).map_values(Order);
 /// orders.clone().map_values(|o| o.0).to("a", Produced::with(Utf8, I64));
 /// ```
-/// A closure that is not thread-safe, and a serde for another type:
+/// A closure that is not thread-safe, and serdes for another type:
 /// ```compile_fail,E0277
 /// # use millpond_topology::*;
 /// # let mut builder = Topology::builder();
 /// let seen = std::rc::Rc::new(std::cell::Cell::new(0));
 /// builder.stream("in", Consumed::with(Utf8, I64)).peek(move |_, _| seen.set(1));
 /// ```
-/// ```compile_fail,E0277
+/// ```compile_fail,E0308
 /// # use millpond_topology::*;
 /// # let mut builder = Topology::builder();
 /// builder.stream("in", Consumed::with(Utf8, I64)).to("out", Produced::with(Utf8, Utf8));
