@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::task::Waker;
 use std::time::Duration;
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) caching: bool,
     pub(crate) commit_interval: Duration,
     pub(crate) locks: TaskLocks,
+    /// Until when nobody else can have been given this instance's work, in microseconds of the clock's monotonic time.
+    exclusive_until: AtomicU64,
     /// The application's id.
     pub(crate) group: Arc<str>,
     pub(crate) process_id: u128,
@@ -86,6 +89,7 @@ impl Shared {
             caching: memory.cache > 0,
             commit_interval: settings.effective_commit_interval(),
             locks: TaskLocks::default(),
+            exclusive_until: AtomicU64::new(0),
             settings,
             topology,
             broker,
@@ -104,6 +108,18 @@ impl Shared {
             return Err(Error::new(ErrorKind::Crashed, "go on").with("fail point", at.name()));
         }
         Ok(())
+    }
+
+    /// The member says until when its work is its own.
+    pub(crate) fn set_exclusive(&self, until: Option<Duration>) {
+        let micros = until.map_or(0, |t| u64::try_from(t.as_micros()).unwrap_or(u64::MAX));
+        self.exclusive_until.store(micros, Ordering::Relaxed);
+    }
+
+    /// Whether the work is still this instance's for sure. Under at-least-once nothing but this keeps a process that was
+    /// frozen from writing over what its successor has written.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.ports.clock.now().as_micros() < u128::from(self.exclusive_until.load(Ordering::Relaxed))
     }
 
     /// Whether a fault is planted; never without the feature `planted-bugs`.

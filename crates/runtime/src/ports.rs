@@ -166,8 +166,6 @@ pub enum Bug {
     OffsetOffByOne,
     /// Commits are not fenced by the generation.
     NoFence,
-    /// Offsets that an open transaction may still change are taken as they are.
-    UnstableOffsetsIgnored,
     /// A restore ends at the last record it saw, not at the log's end.
     RestoreEndsAtLastRecord,
 }

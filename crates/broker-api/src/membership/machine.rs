@@ -51,6 +51,8 @@ pub struct Machine {
     due: Option<Duration>,
     /// When the membership is given up.
     session_until: Duration,
+    /// When the last request was sent whose answer said that no rebalance is under way.
+    heard: Option<Duration>,
     /// When the current state is left without what it waits for (`Preparing`, `Leaving`).
     patience_until: Duration,
     last_error: Option<i16>,
@@ -123,6 +125,7 @@ impl Machine {
             now: Duration::ZERO,
             due: Some(Duration::ZERO),
             session_until: Duration::MAX,
+            heard: None,
             patience_until: Duration::MAX,
             last_error: None,
         }
@@ -155,6 +158,15 @@ impl Machine {
             at = at.min(self.patience_until);
         }
         at
+    }
+
+    /// Until when nobody else can have been given this member's work, on the clock that [`Machine::handle`] is given: a
+    /// rebalance that removes it begins after the last answer that knew of none, and then waits for the session or the
+    /// rebalance timeout. `None` without a membership. What is written later and not fenced by the broker (that is,
+    /// outside of transactions) may be a zombie's.
+    pub fn exclusive_until(&self) -> Option<Duration> {
+        let patience = self.settings.session_timeout.min(self.settings.rebalance_timeout);
+        self.heard.filter(|_| self.generation >= 0).map(|heard| heard.saturating_add(patience))
     }
 
     /// Takes an event at a time (monotonic, any start) and appends what is to be done.
@@ -303,6 +315,7 @@ impl Machine {
 
     fn synced(&mut self, sent: Duration, assignment: Vec<u8>, out: &mut Vec<Command>) {
         self.alive(sent);
+        self.heard = Some(sent);
         self.go(State::Stable);
         self.due = Some(self.now.saturating_add(self.settings.heartbeat_interval));
         let (generation, member_id, is_leader) = (self.generation, self.member_id.clone(), self.is_leader);
@@ -312,6 +325,9 @@ impl Machine {
 
     fn heart_beat(&mut self, sent: Duration, verdict: Verdict, out: &mut Vec<Command>) {
         self.alive(sent);
+        if matches!(verdict, Verdict::Fine) {
+            self.heard = Some(sent);
+        }
         if matches!(self.state, State::Stable | State::Preparing) {
             self.due = Some(sent.saturating_add(self.settings.heartbeat_interval).max(self.now));
         }

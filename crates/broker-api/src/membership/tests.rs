@@ -430,6 +430,30 @@ fn twin_and_refusals_are_the_end() {
 }
 
 #[test]
+fn b116_work_is_exclusive_until_a_rebalance_could_have_removed_the_member() {
+    let mut member = Member::new();
+    assert_eq!(member.machine.exclusive_until(), None, "no membership, nothing exclusive");
+    let settings = Settings::default();
+    let mut member = Member::stable(settings.clone());
+    let joined = member.machine.exclusive_until().unwrap();
+    member.tick_after(settings.heartbeat_interval);
+    let sent = member.now;
+    member.reply(Reply::Heartbeat { code: code::NONE });
+    assert_eq!(member.machine.exclusive_until(), Some(sent + settings.rebalance_timeout));
+    assert!(member.machine.exclusive_until() > Some(joined));
+    // A rebalance is under way: its clock runs from some moment after the last good answer.
+    member.tick_after(settings.heartbeat_interval);
+    member.reply(Reply::Heartbeat { code: code::REBALANCE_IN_PROGRESS });
+    assert_eq!(member.machine.exclusive_until(), Some(sent + settings.rebalance_timeout));
+    // A short session ends before any rebalance does.
+    let short = Settings::default().with_session_timeout(ms(2_000));
+    let mut member = Member::stable(short);
+    member.tick_after(ms(200));
+    member.reply(Reply::Heartbeat { code: code::NONE });
+    assert_eq!(member.machine.exclusive_until(), Some(member.now + ms(2_000)));
+}
+
+#[test]
 fn leaves_at_once() {
     let leave = Command::Send(Request::Leave { member_id: "m-1".into(), instance_id: None });
     let mut m = Member::stable(Settings::default());

@@ -7,6 +7,8 @@ use millpond_broker_api::{CommitOutcome, Delivered, GroupOffset, Member, Offset,
 
 use crate::error::{Error, ErrorKind, Result};
 
+const WRITE: &str = "write records";
+
 /// One per worker: all its tasks write through it, in one transaction under exactly-once.
 pub(crate) struct Collector {
     producer: Box<dyn Producer>,
@@ -48,24 +50,34 @@ impl Collector {
         Ok(())
     }
 
+    /// Sets records on their way that the client still holds back, without waiting for their answers: the next
+    /// sub-topology need not wait for the commit. Failures show at the next flush.
+    pub(crate) fn push_out(&mut self) -> Result {
+        self.flush_within(Duration::ZERO).map(drop)
+    }
+
     /// Waits until every record has an answer. A record that could not be written is an error.
     pub(crate) fn flush(&mut self) -> Result {
-        let op = "write records";
-        let flushed = self.producer.flush(self.wait).map_err(|e| Error::broker(op, e))?;
+        match self.flush_within(self.wait)? {
+            0 => Ok(()),
+            n => Err(Error::new(ErrorKind::Aborted, WRITE)
+                .with("unacknowledged records", n)
+                .with("after ms", self.wait.as_millis())
+                .remedy("the broker does not answer in time: see `request.timeout.ms`")),
+        }
+    }
+
+    /// Answers how many records have no answer yet.
+    fn flush_within(&mut self, wait: Duration) -> Result<usize> {
+        let flushed = self.producer.flush(wait).map_err(|e| Error::broker(WRITE, e))?;
         for Delivered { topic, partition, next, .. } in flushed.delivered {
             let known = self.delivered.entry((*topic, *partition)).or_insert(*next);
             // One report without an offset spoils the partition until it is asked for.
             *known = known.zip(*next).map(|(a, b)| a.max(b));
         }
-        if let Some(failure) = flushed.failed.first() {
-            return Err(Error::broker(op, failure.error.clone()).with("partition", failure.partition));
-        }
-        match flushed.outstanding {
-            0 => Ok(()),
-            n => Err(Error::new(ErrorKind::Aborted, op)
-                .with("unacknowledged records", n)
-                .with("after ms", self.wait.as_millis())
-                .remedy("the broker does not answer in time: see `request.timeout.ms`")),
+        match flushed.failed.first() {
+            Some(failure) => Err(Error::broker(WRITE, failure.error.clone()).with("partition", failure.partition)),
+            None => Ok(flushed.outstanding),
         }
     }
 

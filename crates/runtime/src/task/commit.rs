@@ -42,7 +42,14 @@ impl Worker {
         if !self.has_uncommitted() {
             return Ok(());
         }
-        let Some(member) = self.member.clone() else { return Ok(()) };
+        let Some(mut member) = self.member.clone() else { return Ok(()) };
+        if !self.exactly_once() && !self.shared.is_exclusive() {
+            // What was done may be another's by now. It is kept: if the membership holds, it is committed later.
+            return Ok(());
+        }
+        if self.shared.planted(Bug::NoFence) {
+            (member.generation, member.member_id, member.instance_id) = (-1, "".into(), None);
+        }
         let began = self.shared.ports.clock.now();
         self.shared.pass(FailPoint::CommitStarted)?;
         self.drain_all()?;

@@ -20,7 +20,7 @@ use crate::worker::{ToMember, Worker};
 enum Ending {
     /// Take over the transactional id: what is open is aborted, what is being committed is completed.
     Init,
-    /// As `Init`, with a new producer: the former one is fenced.
+    /// As `Init`, with a new producer: the former one is fenced, or holds records back that must not be written any more.
     Anew,
     /// Abort.
     Abort,
@@ -83,15 +83,20 @@ impl Worker {
         self.retake(id, TaskState::Created);
     }
 
-    /// Gives up what was done since the last commit, because this worker may not commit it any more.
+    /// Gives up what was done since the last commit, because this worker may not commit it any more. Under at-least-once
+    /// what the producer still holds back must not reach the log either.
     pub(crate) fn give_up_interval(&mut self) {
-        self.roll_back(Ending::Abort);
+        self.roll_back(if self.exactly_once() { Ending::Abort } else { Ending::Anew });
     }
 
     /// Forgets what is not committed and begins to end the transaction; [`Worker::continue_recovery`] goes on from there.
     fn roll_back(&mut self, ending: Ending) {
         self.shared.ports.metrics.add(Counter::RollbackTotal, Scope::Worker(self.number), 1);
-        let ending = if self.exactly_once() { ending } else { Ending::Flush };
+        let ending = match ending {
+            Ending::Anew => ending,
+            _ if self.exactly_once() => ending,
+            _ => Ending::Flush,
+        };
         // A way back that is under way is at least as thorough when it makes the producer anew.
         if self.recovery.is_none_or(|r| r.ending == Ending::Abort) {
             self.recovery = Some(Recovery { ending, retry_at: Duration::ZERO });
@@ -156,7 +161,9 @@ impl Worker {
             Ending::Init => self.collector.init(),
             Ending::Anew => {
                 let mut collector: Collector = self.shared.collector(self.number)?;
-                collector.init()?;
+                if self.exactly_once() {
+                    collector.init()?;
+                }
                 self.tasks.iter_mut().for_each(|t| t.reroute(&mut collector));
                 self.collector = collector;
                 Ok(())

@@ -1,6 +1,7 @@
 //! Taking a task over, in the five steps of D2: the generation, the committed offsets, the changelogs' ends, the restore,
 //! and only then the first record.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable};
@@ -11,7 +12,7 @@ use super::stores::TaskStores;
 use super::{Task, TaskId, TaskState};
 use crate::error::{Disposition, Error, ErrorKind, Result};
 use crate::metrics::{Counter, Gauge, Scope};
-use crate::ports::FailPoint;
+use crate::ports::{Bug, FailPoint};
 use crate::settings::OffsetReset;
 use crate::worker::Worker;
 
@@ -201,6 +202,10 @@ impl Worker {
             Err(e) => return Err(Error::broker("read changelogs", e)),
         };
         let busy = !batch.is_empty();
+        let mut seen: BTreeMap<Source, i64> = BTreeMap::new();
+        if self.shared.planted(Bug::RestoreEndsAtLastRecord) {
+            seen.extend(batch.iter().map(|r| (r.source, r.offset + 1)));
+        }
         let faults: Vec<(Source, broker::Error)> = batch.faults.to_vec();
         let mut failed = None;
         let mut polled = self.applier.batch(&batch);
@@ -229,7 +234,7 @@ impl Worker {
         if let Some((id, error)) = failed {
             self.postpone(id, &error);
         }
-        self.note_positions()?;
+        self.note_positions(&seen)?;
         for (source, error) in faults {
             self.replan(source, error)?;
         }
@@ -237,13 +242,18 @@ impl Worker {
     }
 
     /// The position, not the last record, says how far a changelog was read: markers and aborted records are never lent.
-    fn note_positions(&mut self) -> Result {
+    fn note_positions(&mut self, seen: &BTreeMap<Source, i64>) -> Result {
+        let by_records = self.shared.planted(Bug::RestoreEndsAtLastRecord);
         let mut arrived = Vec::new();
         for task in self.tasks.iter_mut().filter(|t| t.state() == TaskState::Restoring) {
             let mut remaining = 0;
             for restore in &mut task.takeover.restores {
                 for source in restore.reading().collect::<Vec<_>>() {
-                    if let Some(position) = self.restore_consumer.position(source)
+                    let position = match by_records {
+                        false => self.restore_consumer.position(source),
+                        true => seen.get(&source).copied(),
+                    };
+                    if let Some(position) = position
                         && restore.reached(source, position)
                     {
                         arrived.push(Change::Remove(source));

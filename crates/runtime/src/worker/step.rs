@@ -54,6 +54,9 @@ impl Worker {
             self.commit()?;
             self.purge()?;
         }
+        if processed {
+            self.collector.push_out()?;
+        }
         self.flush_shards()?;
         self.report();
         Ok(moved || restored || polled || processed)
@@ -142,10 +145,10 @@ impl Worker {
         self.consumer.assign(&[Change::Seek(source, start)]).map_err(|e| Error::broker("read an input", e))
     }
 
-    /// Whether processing has to wait: under at-least-once no record is written between the commit before a rebalance and
-    /// the new generation, since nothing would fence it.
+    /// Whether processing has to wait. Under at-least-once nothing but the worker itself fences what it writes: so not
+    /// between the commit before a rebalance and the new generation, and not when the work may be another's by now.
     fn is_paused(&self) -> bool {
-        self.member.is_none() || (self.holding && !self.exactly_once())
+        self.member.is_none() || (!self.exactly_once() && (self.holding || !self.shared.is_exclusive()))
     }
 
     fn pause_full(&mut self) -> Result {
@@ -249,7 +252,7 @@ impl Worker {
     }
 
     fn is_commit_due(&self) -> bool {
-        if self.holding || self.member.is_none() || self.recovery.is_some() {
+        if self.holding || self.is_paused() || self.recovery.is_some() {
             return false;
         }
         let now = self.shared.ports.clock.now();

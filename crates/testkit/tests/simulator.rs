@@ -1,0 +1,122 @@
+//! Seeds of the simulator: all hold, every fail point is met, and every planted fault is found.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millpond_runtime::FailPoint;
+use millpond_testkit::sim::{self, Failure, Planted, Report};
+
+const SEEDS: u64 = 500;
+
+/// Runs seeds on as many threads as there are cores, in order, until `each` has enough.
+fn run_all(
+    seeds: std::ops::Range<u64>,
+    planted: Option<Planted>,
+    each: &(dyn Fn(Result<Report, Failure>) -> bool + Sync),
+) {
+    let next = AtomicU64::new(seeds.start);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end || !each(sim::run(seed, planted)) {
+                        next.store(seeds.end, Ordering::Relaxed);
+                        return;
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn sum(all: &mut BTreeMap<FailPoint, u64>, one: &BTreeMap<FailPoint, u64>) {
+    for (point, n) in one {
+        *all.entry(*point).or_default() += n;
+    }
+}
+
+#[test]
+fn every_seed_holds_and_every_fail_point_is_met() {
+    let from = std::env::var("MILLPOND_SEED").ok().and_then(|s| s.parse().ok());
+    let seeds = from.map_or(0..SEEDS, |seed: u64| seed..seed + 1);
+    let (passed, died) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
+    let (failures, resumed) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    run_all(seeds, None, &|result| {
+        match result {
+            Ok(report) => {
+                assert!(report.records >= 2_000 && report.faults >= 3, "seed {} is too small", report.seed);
+                sum(&mut passed.lock().unwrap(), &report.passed);
+                sum(&mut died.lock().unwrap(), &report.died);
+                resumed.fetch_add(report.resumed, Ordering::Relaxed);
+            }
+            Err(failure) => failures.lock().unwrap().push(failure),
+        }
+        true
+    });
+    let (passed, died) = (passed.into_inner().unwrap(), died.into_inner().unwrap());
+    println!("{:<22} {:>10} {:>8}", "fail point", "passed", "died");
+    for point in FailPoint::ALL {
+        let of = |map: &BTreeMap<FailPoint, u64>| map.get(point).copied().unwrap_or(0);
+        println!("{:<22} {:>10} {:>8}", point.name(), of(&passed), of(&died));
+    }
+    println!("restores from a durable position, each checked: {}", resumed.load(Ordering::Relaxed));
+    let mut failures = failures.into_inner().unwrap();
+    failures.sort_by_key(|f| f.seed);
+    let seeds: Vec<u64> = failures.iter().map(|f| f.seed).collect();
+    assert!(failures.is_empty(), "{} seeds fail: {seeds:?}\n{:?}", failures.len(), failures[0]);
+    if from.is_none() {
+        for point in FailPoint::ALL {
+            assert!(died.get(point).copied().unwrap_or(0) > 0, "nobody died at {}", point.name());
+        }
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+mod planted {
+    use super::*;
+
+    fn is_found(planted: Planted) {
+        let found = Mutex::new(None::<Failure>);
+        run_all(0..SEEDS, Some(planted), &|result| match result {
+            Ok(_) => found.lock().unwrap().is_none(),
+            Err(failure) => {
+                let mut found = found.lock().unwrap();
+                if found.as_ref().is_none_or(|f| f.seed > failure.seed) {
+                    *found = Some(failure);
+                }
+                false
+            }
+        });
+        let found = found.into_inner().unwrap();
+        println!("{planted:?} is found: {found:?}");
+        assert!(found.is_some(), "{planted:?} is not found within {SEEDS} seeds");
+    }
+
+    #[test]
+    fn apply_before_commit_is_found() {
+        is_found(Planted::ApplyBeforeCommit);
+    }
+
+    #[test]
+    fn offset_off_by_one_is_found() {
+        is_found(Planted::OffsetOffByOne);
+    }
+
+    #[test]
+    fn no_fence_is_found() {
+        is_found(Planted::NoFence);
+    }
+
+    #[test]
+    fn unstable_offsets_ignored_is_found() {
+        is_found(Planted::UnstableOffsetsIgnored);
+    }
+
+    #[test]
+    fn restore_ends_at_last_record_is_found() {
+        is_found(Planted::RestoreEndsAtLastRecord);
+    }
+}
