@@ -26,13 +26,12 @@ pub fn demo(options: &DemoOptions, ports: &Ports, view: &mut View) -> Result<Tot
     let BrokerOption::Embedded = options.broker;
     let input = Input::find(&options.replay.data)?;
     let state = StateDir::prepare(&options.run)?;
-    if let StateDir::Temporary(folder) = &state {
-        view.note(&format!("state is in {}, removed at the end", folder.path().display()));
-    }
-
     let broker = EmbeddedBroker::new();
     load::create_topics(&broker)?;
     let app = run::start(broker.clone(), &options.run, state.path())?;
+    if let StateDir::Temporary(folder) = &state {
+        view.note(&format!("state is in {}, removed at the end", folder.path().display()));
+    }
     let replayed = Replayed::default();
     let stop_all = |result: Result<()>| result.inspect_err(|_| ports.stop.stop());
     let (loaded, ran) = thread::scope(|scope| {

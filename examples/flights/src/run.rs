@@ -48,7 +48,13 @@ pub fn start<B: Broker + 'static>(broker: B, options: &RunOptions, state_dir: Op
 
 #[cfg(feature = "rocks")]
 fn with_rocks(builder: AppBuilder) -> Result<AppBuilder> {
-    Ok(builder.engine(Rocks::default()))
+    use millpond::runtime::{Settings, engine_memory};
+
+    // The engine's part of the memory budget that the application takes the other part of.
+    let memory_bytes = engine_memory(&Settings::new(APPLICATION)).map_err(not_started)?;
+    let rocks = Rocks::new(RocksSettings { memory_bytes, ..RocksSettings::default() });
+    let failed = |error| Error::failed("cannot set up RocksDB").caused_by(error);
+    Ok(builder.engine(rocks.map_err(failed)?))
 }
 
 #[cfg(not(feature = "rocks"))]

@@ -86,3 +86,13 @@ fn ctrl_c_ends_it_in_good_order() {
     assert_eq!(running.wait().unwrap().code(), Some(130));
     assert_eq!(said.last().unwrap().unwrap(), "error: interrupted");
 }
+
+#[cfg(feature = "rocks")]
+#[test]
+fn rocks_without_a_state_directory_takes_one_and_removes_it() {
+    let output = flights(&["demo", "--engine", "rocks"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected::JANUARY_JSON, "{said}");
+    let folder = said.lines().find_map(|line| line.strip_prefix("state is in ")?.strip_suffix(", removed at the end"));
+    assert!(!std::path::Path::new(folder.unwrap()).exists(), "{said}");
+}
