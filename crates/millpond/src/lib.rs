@@ -130,3 +130,8 @@ pub mod topology {
 
 #[doc(inline)]
 pub use millpond_runtime::{App, Error, Result};
+
+/// The programs of the README compile, and run where they can.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

@@ -4,6 +4,7 @@
 
 mod docs;
 mod manifest;
+mod paths;
 mod source;
 mod text;
 
@@ -28,6 +29,8 @@ pub(crate) fn run() -> Result<()> {
     let mut complaints = files.iter().flat_map(check_file).collect::<Vec<_>>();
     complaints.extend(docs::check_numbers(files.iter().map(|file| file.path.as_str())));
     complaints.extend(text::check_entry(&files));
+    let known = paths::Known::new(files.iter().map(|file| file.path.as_str()));
+    complaints.extend(files.iter().flat_map(|file| paths::check(file, &known)));
     for package in workspace()? {
         complaints.extend(manifest::check(&package, &root)?);
     }
