@@ -98,6 +98,7 @@ pub fn until_end(
                 lag: lag.remaining,
                 restoring: restoring(app),
                 totals: reader.totals(),
+                is_last: is_over,
             });
         }
         if is_over {

@@ -8,8 +8,10 @@ use crate::show::TotalsByCarrier;
 
 /// How many carriers are shown.
 const TOP: usize = 5;
-/// The widest bar of a carrier. All lines stay below 80 columns.
+/// The widest bar of a carrier.
 const BAR: u64 = 50;
+/// No line of the live view is longer: one that wraps would be redrawn in the wrong place.
+const COLUMNS: usize = 79;
 /// How many restoring tasks are shown.
 const RESTORING: usize = 4;
 
@@ -39,6 +41,8 @@ pub struct Snapshot<'a> {
     pub restoring: Vec<Restoring>,
     /// The totals as far as they are committed.
     pub totals: &'a TotalsByCarrier,
+    /// Nothing comes after it: the rate is that of the whole time, not that since the last one.
+    pub is_last: bool,
 }
 
 /// A task that restores its state.
@@ -56,7 +60,9 @@ pub struct Restoring {
 pub struct View {
     style: Style,
     out: Box<dyn Write + Send>,
-    start: Option<Duration>,
+    /// When the first snapshot was drawn, and what was processed by then.
+    start: Option<(Duration, u64)>,
+    /// The same of the last.
     last: Option<(Duration, u64)>,
     /// How many lines the next drawing goes over.
     drawn: usize,
@@ -86,9 +92,9 @@ impl View {
 
     /// Draws now.
     pub fn draw(&mut self, snapshot: &Snapshot<'_>) {
-        let start = *self.start.get_or_insert(snapshot.now);
+        let (start, at_start) = *self.start.get_or_insert((snapshot.now, snapshot.processed));
         let elapsed = snapshot.now.saturating_sub(start);
-        let (since, before) = self.last.unwrap_or((start, snapshot.processed));
+        let (since, before) = self.last.filter(|_| !snapshot.is_last).unwrap_or((start, at_start));
         let rate = rate(snapshot.processed.saturating_sub(before), snapshot.now.saturating_sub(since));
         self.last = Some((snapshot.now, snapshot.processed));
         let text = match self.style {
@@ -152,7 +158,7 @@ fn live(snapshot: &Snapshot<'_>, elapsed: Duration, rate: u64) -> String {
         let bar = "█".repeat(usize::try_from(flights * BAR / most).unwrap_or(0));
         append(&mut text, format_args!("  {carrier:<3.3}{flights:>9}  {bar}\n"));
     }
-    text
+    text.lines().map(|line| line.chars().take(COLUMNS).chain(['\n']).collect::<String>()).collect()
 }
 
 fn append(text: &mut String, what: fmt::Arguments<'_>) {

@@ -41,6 +41,7 @@ fn snapshot(millis: u64, processed: u64, totals: &TotalsByCarrier) -> Snapshot<'
         lag: 42,
         restoring: Vec::new(),
         totals,
+        is_last: false,
     }
 }
 
@@ -96,8 +97,11 @@ fn the_live_view_is_redrawn_in_place_and_narrow() {
     assert_eq!(lines.len(), 2 + 5, "the top five");
     assert!(lines.iter().all(|line| line.chars().count() < 80), "{first}");
 
-    view.draw(&snapshot(250, 200, &some));
-    assert!(paper.take().starts_with("\x1b[7A\x1b[J"), "goes up over what it drew");
+    let waits = Restoring { task: "1_0".to_owned(), remaining: 0, waiting: Some("patience ".repeat(20)) };
+    view.draw(&Snapshot { restoring: vec![waits], ..snapshot(250, 200, &some) });
+    let second = paper.take();
+    let second = second.strip_prefix("\x1b[7A\x1b[J").expect("it goes up over what it drew");
+    assert!(second.contains("patience") && second.lines().all(|line| line.chars().count() < 80), "{second}");
     view.note("by the way");
     assert_eq!(paper.take(), "by the way\n");
     view.draw(&snapshot(500, 200, &some));
