@@ -1,6 +1,6 @@
 //! Stateful stream processing on Apache Kafka, centred on its state stores.
 //!
-//! A topology says what happens to records; an [`App`](runtime::App) runs it on a broker, with the state of its stores in
+//! A topology says what happens to records; an [`App`] runs it on a broker, with the state of its stores in
 //! an engine. The default features are pure Rust: an embedded broker and a memory engine, enough to learn, to test and to
 //! run small jobs. Features switch on what links C.
 //!
