@@ -132,14 +132,19 @@ impl App {
         let status = Arc::clone(&self.status);
         let run = move || {
             if catch_unwind(AssertUnwindSafe(|| body(&status))).is_err() {
-                status.fail(Error::new(ErrorKind::Fatal, "run a thread").with("reason", "it panicked: a bug of the library"));
+                status.fail(
+                    Error::new(ErrorKind::Fatal, "run a thread").with("reason", "it panicked: a bug of the library"),
+                );
             }
             status.thread_over();
         };
         let name = format!("{}-{name}", self.shared.settings.application_id);
-        let thread = self.shared.ports.spawner.spawn(&name, Box::new(run)).map_err(|e| {
-            Error::new(ErrorKind::Fatal, "start a thread").with("thread", &name).caused_by(e)
-        })?;
+        let thread = self
+            .shared
+            .ports
+            .spawner
+            .spawn(&name, Box::new(run))
+            .map_err(|e| Error::new(ErrorKind::Fatal, "start a thread").with("thread", &name).caused_by(e))?;
         self.threads.push(thread);
         Ok(())
     }

@@ -19,9 +19,9 @@ use crate::plan::{Plan, StorePlan};
 use crate::ports::{Bug, FailPoint, Ports};
 use crate::settings::{Guarantee, Settings};
 use crate::state::{self, Budget, MemoryBudget, MemorySettings, StateDir, StateErrorKind, available_memory};
+use crate::task::TaskId;
 use crate::task::locks::{TaskHold, TaskLocks};
 use crate::task::stores::ShardPlace;
-use crate::task::TaskId;
 use crate::topics;
 use crate::worker::{Ends, Pulse, ToMember, Worker};
 
@@ -132,7 +132,8 @@ impl Shared {
     pub(crate) fn collector(&self, worker: usize) -> Result<Collector> {
         let id = self.transactional_id(worker);
         let id = (self.settings.guarantee == Guarantee::ExactlyOnce).then_some(id.as_str());
-        let producer = self.broker.producer(id).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;
+        let producer =
+            self.broker.producer(id).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;
         Ok(Collector::new(producer, self.settings.request_timeout))
     }
 
@@ -321,7 +322,8 @@ impl Instance {
 
     /// Whether the member is in a stable generation and all tasks of its workers run.
     pub fn is_running(&self) -> bool {
-        self.member.is_stable() && self.workers.iter().all(|w| w.member.is_some() && w.tasks.iter().all(|t| t.is_running()))
+        self.member.is_stable()
+            && self.workers.iter().all(|w| w.member.is_some() && w.tasks.iter().all(|t| t.is_running()))
     }
 
     /// Whether anything was processed that is not committed.

@@ -33,8 +33,8 @@ pub use error::{Disposition, Error, ErrorKind, Result};
 pub use instance::{Instance, InstanceSpec, engine_memory};
 pub use metrics::{Counter, Gauge, Metrics, MetricsRegistry, NoMetrics, Scope};
 pub use ports::{
-    Bug, Clock, FailPoint, FailPoints, NoFailPoints, NoObserver, Observer, Ports, Random, Spawner, SystemClock, SystemRandom,
-    SystemSpawner,
+    Bug, Clock, FailPoint, FailPoints, NoFailPoints, NoObserver, Observer, Ports, Random, Spawner, SystemClock,
+    SystemRandom, SystemSpawner,
 };
 pub use settings::{ErrorPolicy, Guarantee, OffsetReset, Settings};
 pub use task::{TaskId, TaskState};

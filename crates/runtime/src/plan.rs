@@ -63,7 +63,8 @@ impl Plan {
     pub(crate) fn tasks(&self) -> BTreeSet<TaskId> {
         let widest = |sub: &SubPlan| sub.inputs.iter().map(|i| i.partitions).max().unwrap_or(0);
         let all = (0..).zip(&self.subs);
-        all.flat_map(|(sub_topology, sub)| (0..widest(sub)).map(move |partition| TaskId { sub_topology, partition })).collect()
+        all.flat_map(|(sub_topology, sub)| (0..widest(sub)).map(move |partition| TaskId { sub_topology, partition }))
+            .collect()
     }
 
     pub(crate) fn sub(&self, task: TaskId) -> Option<&SubPlan> {

@@ -109,7 +109,10 @@ pub struct Settings {
 type Apply = fn(&mut Settings, &str) -> std::result::Result<(), &'static str>;
 
 const KEYS: &[(&str, Apply)] = &[
-    ("application.id", |s, v| Ok(s.application_id = v.to_owned())),
+    ("application.id", |s, v| {
+        s.application_id = v.to_owned();
+        Ok(())
+    }),
     ("auto.offset.reset", |s, v| {
         s.offset_reset = match v {
             "earliest" => OffsetReset::Earliest,
@@ -138,14 +141,20 @@ const KEYS: &[(&str, Apply)] = &[
     }),
     ("rebalance.timeout.ms", |s, v| millis(v).map(|t| s.rebalance_timeout = t)),
     ("repartition.purge.interval.ms", |s, v| millis(v).map(|t| s.purge_interval = t)),
-    ("replication.factor", |s, v| match v.parse::<i16>() {
-        Ok(-1) => Ok(s.replication = None),
-        Ok(n) if n > 0 => Ok(s.replication = Some(n)),
-        _ => Err("use a number above 0, or -1 for the broker's default"),
+    ("replication.factor", |s, v| {
+        s.replication = match v.parse::<i16>() {
+            Ok(-1) => None,
+            Ok(n) if n > 0 => Some(n),
+            _ => return Err("use a number above 0, or -1 for the broker's default"),
+        };
+        Ok(())
     }),
     ("request.timeout.ms", |s, v| millis(v).map(|t| s.request_timeout = t)),
     ("session.timeout.ms", |s, v| millis(v).map(|t| s.session_timeout = t)),
-    ("state.dir", |s, v| Ok(s.state_dir = Some(PathBuf::from(v)))),
+    ("state.dir", |s, v| {
+        s.state_dir = Some(PathBuf::from(v));
+        Ok(())
+    }),
     ("state.flush.interval.ms", |s, v| millis(v).map(|t| s.flush_interval = t)),
     ("statestore.cache.max.bytes", |s, v| number(v).map(|n| s.cache_max = Some(n))),
     ("statestore.uncommitted.max.bytes", |s, v| number(v).map(|n| s.uncommitted_max = Some(n))),
@@ -355,7 +364,10 @@ mod tests {
     #[test]
     fn toml_tables_and_dotted_keys_mean_the_same() {
         let (mut a, mut b) = (Settings::new("a"), Settings::new("a"));
-        a.set_toml("commit.interval.ms = 7\nprocessing.guarantee = \"exactly_once_v2\"\n\"topic.min.insync.replicas\" = 2").unwrap();
+        a.set_toml(
+            "commit.interval.ms = 7\nprocessing.guarantee = \"exactly_once_v2\"\n\"topic.min.insync.replicas\" = 2",
+        )
+        .unwrap();
         b.set_toml("[commit]\ninterval.ms = 7\n[processing]\nguarantee = \"exactly_once_v2\"\n[topic]\nmin.insync.replicas = 2").unwrap();
         assert_eq!(a, b);
         assert_eq!(a.commit_interval, Some(Duration::from_millis(7)));

@@ -1,10 +1,12 @@
 //! The whole column over the in-process broker: records in, counts out, for both guarantees.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millpond_broker_api::{Admin, Broker, Change, Isolation, NewTopic, Outgoing, Source};
+use millpond_broker_api::{Broker, Change, Isolation, NewTopic, Outgoing, Source};
 use millpond_broker_mem::{EmbeddedBroker, ManualClock};
 use millpond_runtime::{Guarantee, Instance, InstanceSpec, Ports, Settings};
 use millpond_store_mem::MemEngine;
@@ -71,8 +73,7 @@ fn run(guarantee: Guarantee, workers: usize, cache: u64) {
     let broker = EmbeddedBroker::with_clock(clock.clone());
     create(&broker);
     produce(&broker, 1_000);
-    let settings =
-        Settings { guarantee, workers, cache_max: Some(cache), ..Settings::new("app") };
+    let settings = Settings { guarantee, workers, cache_max: Some(cache), ..Settings::new("app") };
     let spec = InstanceSpec {
         settings,
         topology: topology(),

@@ -110,7 +110,9 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn damaged(&self) -> Error {
-        Error::new(ErrorKind::Config, self.op).with("bytes left", self.rest.len()).remedy("is a foreign program in the group?")
+        Error::new(ErrorKind::Config, self.op)
+            .with("bytes left", self.rest.len())
+            .remedy("is a foreign program in the group?")
     }
 
     fn take<const N: usize>(&mut self) -> Result<&'a [u8; N]> {

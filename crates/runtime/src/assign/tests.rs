@@ -39,7 +39,8 @@ fn moves(before: &ClusterView, after: &BTreeMap<Arc<str>, Vec<TaskId>>) -> usize
 fn views() -> impl Strategy<Value = ClusterView> {
     (1usize..150, prop::collection::vec((1u32..5, any::<u64>()), 1..12)).prop_map(|(tasks, members)| {
         let members = members.into_iter().enumerate().map(|(i, (workers, seed))| {
-            let held = (0..tasks).filter(move |t| (seed.rotate_left(*t as u32) ^ *t as u64).is_multiple_of(5)).map(task);
+            let held =
+                (0..tasks).filter(move |t| (seed.rotate_left(*t as u32) ^ *t as u64).is_multiple_of(5)).map(task);
             member(i, workers, held)
         });
         view(tasks, members.collect())

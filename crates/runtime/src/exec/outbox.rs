@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use millpond_broker_api::{Header, Outgoing, TopicId};
-use millpond_changelog::{CUT_HEADER, CutBytes, partition_for_key};
+use millpond_changelog::{CUT_HEADER, Change, CutBytes, ValueFormat, partition_for_key};
 use millpond_topology::{Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::Collector;
+use crate::state::Entry;
 
 /// Where the records of a sink go.
 #[derive(Clone, Debug)]
@@ -32,15 +33,29 @@ pub(crate) struct Routes {
     pub(crate) cut: CutBytes,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Target {
-    Sink(SinkIndex, Option<i32>),
-    /// A changelog, by the task's store.
-    Changelog(usize),
+impl Routes {
+    /// Gives a write to a store, by its place among the task's stores, to the worker's producer: its changelog record. It is
+    /// lent by an overlay that holds it for good, so it need not wait in the arena.
+    pub(crate) fn log(&self, collector: &mut Collector, store: usize, format: ValueFormat, entry: Entry<'_>) -> Result {
+        let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
+        let change = Change { key: entry.key, value: entry.value, timestamp: entry.timestamp };
+        let logged = format.to_log(change).map_err(|e| Error::store("write a changelog record", e))?;
+        collector.send(&Outgoing {
+            topic: *topic,
+            partition: self.partition,
+            timestamp: logged.timestamp,
+            key: Some(logged.key),
+            value: logged.value,
+            headers: &[],
+            tag: 0,
+        })
+    }
 }
 
 struct Held {
-    target: Target,
+    sink: SinkIndex,
+    /// What the user's partitioner has chosen.
+    partition: Option<i32>,
     timestamp: i64,
     key: Option<Range<usize>>,
     value: Option<Range<usize>>,
@@ -74,54 +89,45 @@ impl Outbox {
 
     pub(crate) fn push(&mut self, out: &Out<'_>) {
         let (key, value) = (self.keep(out.key), self.keep(out.value));
-        let target = Target::Sink(out.sink, out.partition);
-        self.held.push(Held { target, timestamp: out.timestamp, key, value, headers: out.headers.clone() });
+        let Out { sink, partition, timestamp, headers, .. } = *out;
+        self.held.push(Held { sink, partition, timestamp, key, value, headers: headers.clone() });
     }
 
-    pub(crate) fn push_change(&mut self, store: usize, key: &[u8], value: Option<&[u8]>, timestamp: i64) {
-        let (key, value) = (self.keep(Some(key)), self.keep(value));
-        let headers = Headers::default();
-        self.held.push(Held { target: Target::Changelog(store), timestamp, key, value, headers });
-    }
-
-    /// Gives all records to the worker's producer, in order, and forgets them. Answers how many there were.
-    pub(crate) fn hand_over(&mut self, collector: &mut Collector, routes: &Routes) -> Result<u64> {
+    /// Gives all records to the worker's producer, in order, and forgets them.
+    pub(crate) fn hand_over(&mut self, collector: &mut Collector, routes: &Routes) -> Result {
         let mut round_robin = self.round_robin;
         for held in &self.held {
             let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
             let (key, value) = (bytes(&held.key), bytes(&held.value));
-            let (topic, partition, tagged) = match held.target {
-                Target::Changelog(store) => {
-                    let Some(Some((_, id))) = routes.changelogs.get(store) else { continue };
-                    (*id, routes.partition, false)
-                }
-                Target::Sink(sink, partition) => {
-                    let route = routes.sinks.get(sink.0 as usize).and_then(Option::as_ref);
-                    let route = route.ok_or_else(|| {
-                        Error::new(ErrorKind::Config, "send a record").with("unknown sink", sink.0)
-                    })?;
-                    (route.id, choose(route, partition, key, &mut round_robin)?, route.tagged)
-                }
-            };
+            let route = routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref);
+            let route = route.ok_or_else(|| unknown_sink(held.sink))?;
+            let partition = choose(route, held.partition, key, &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
             headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
-            if tagged {
+            if route.tagged {
                 headers.push(Header { name: CUT_HEADER, value: Some(routes.cut.as_slice()) });
             }
-            let record = Outgoing { topic, partition, timestamp: held.timestamp, key, value, headers: &headers, tag: 0 };
-            collector.send(&record)?;
+            let (topic, timestamp) = (route.id, held.timestamp);
+            collector.send(&Outgoing { topic, partition, timestamp, key, value, headers: &headers, tag: 0 })?;
         }
-        let sent = self.held.len() as u64;
         self.round_robin = round_robin;
         self.clear();
-        Ok(sent)
+        Ok(())
     }
 }
 
 impl std::fmt::Debug for Outbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outbox").field("records", &self.held.len()).field("bytes", &self.bytes.len()).finish_non_exhaustive()
+        f.debug_struct("Outbox")
+            .field("records", &self.held.len())
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
     }
+}
+
+#[cold]
+fn unknown_sink(sink: SinkIndex) -> Error {
+    Error::new(ErrorKind::Config, "send a record").with("unknown sink", sink.0)
 }
 
 /// The partition that a user chose, or murmur2 of the key, or for a record without a key one after the other.

@@ -44,7 +44,8 @@ impl Port for TaskPort<'_> {
     fn stores(&mut self, which: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {
         let timestamp = self.timestamp;
         let found = self.stores.get_many_mut(which)?;
-        Ok(found.map(|store| store.map(|(overlay, base): (_, &dyn Read)| StoreAccess { layer: overlay, base, timestamp })))
+        Ok(found
+            .map(|store| store.map(|(overlay, base): (_, &dyn Read)| StoreAccess { layer: overlay, base, timestamp })))
     }
 
     fn cached(&self, store: StoreIndex) -> bool {

@@ -182,7 +182,8 @@ impl GroupMember {
             Command::Gone => {
                 self.gone = true;
                 if self.failed.is_none() && !self.stopping {
-                    self.failed = Some(Error::new(ErrorKind::Fatal, "stay in the group").with("group", &self.shared.group));
+                    self.failed =
+                        Some(Error::new(ErrorKind::Fatal, "stay in the group").with("group", &self.shared.group));
                 }
             }
         }
@@ -215,7 +216,8 @@ impl GroupMember {
         for member in members {
             let envelope = protocol::Subscription::decode(&member.metadata)
                 .map_err(|e| Error::broker("read a member's subscription", e).with("member", &member.member_id))?;
-            let subscription = Subscription::decode(&envelope.user_data).map_err(|e| e.with("member", &member.member_id))?;
+            let subscription =
+                Subscription::decode(&envelope.user_data).map_err(|e| e.with("member", &member.member_id))?;
             view.members.push(MemberView { member_id: member.member_id, subscription });
         }
         let assigned = assign(&view);
@@ -385,7 +387,10 @@ impl GroupMember {
         let mut news = false;
         for (number, worker) in self.workers.iter_mut().enumerate() {
             if !worker.stuck && !worker.stopped && worker.handle.pulse.age(now) > limit {
-                tracing::error!(worker = number, "a worker is stuck: its tasks are given away; see `max.poll.interval.ms`");
+                tracing::error!(
+                    worker = number,
+                    "a worker is stuck: its tasks are given away; see `max.poll.interval.ms`"
+                );
                 (worker.stuck, worker.committed) = (true, true);
                 news = true;
             }

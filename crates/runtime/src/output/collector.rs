@@ -105,6 +105,9 @@ impl Collector {
 
 impl std::fmt::Debug for Collector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Collector").field("sent", &self.sent).field("delivered", &self.delivered).finish_non_exhaustive()
+        f.debug_struct("Collector")
+            .field("sent", &self.sent)
+            .field("delivered", &self.delivered)
+            .finish_non_exhaustive()
     }
 }

@@ -92,7 +92,13 @@ impl Worker {
     fn drain_all(&mut self) -> Result {
         let (now, wall) = (self.shared.ports.clock.now(), self.shared.ports.clock.wall_ms());
         let shared = self.shared.clone();
-        let mut cx = Processing { topology: &shared.topology, settings: &shared.settings, collector: &mut self.collector, now, wall };
+        let mut cx = Processing {
+            topology: &shared.topology,
+            settings: &shared.settings,
+            collector: &mut self.collector,
+            now,
+            wall,
+        };
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             self.at_work = Some(task.id);
             task.drain(&mut cx)?;

@@ -172,7 +172,8 @@ fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
         sinks: vec![None; sinks],
         changelogs: Vec::new(),
         partition: id.partition,
-        cut: Cut { sub_topology: id.sub_topology, partition: id.partition.unsigned_abs(), ..Cut::default() }.encode(CutKind::Tag),
+        cut: Cut { sub_topology: id.sub_topology, partition: id.partition.unsigned_abs(), ..Cut::default() }
+            .encode(CutKind::Tag),
     };
     for sink in &sub.sinks {
         let route = SinkRoute {

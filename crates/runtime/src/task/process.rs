@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use millpond_broker_api::{Consumer, Record};
-use millpond_changelog::{CUT_HEADER, Change, CutClass, ValueFormat};
+use millpond_changelog::{CUT_HEADER, CutClass};
 use millpond_topology::{self as topology, Header, Headers, Layer, PunctuationType, Raw, TaskGraph, Topology};
 use smallvec::SmallVec;
 
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Failure, RecordInfo, TaskPort, catch};
 use crate::output::Collector;
 use crate::settings::{ErrorPolicy, Settings};
-use crate::state::{Budget, Entry};
+use crate::state::Budget;
 
 /// What processing needs beside the task.
 pub(crate) struct Processing<'a> {
@@ -66,6 +66,7 @@ impl Task {
             stores.record_failed();
         }
         self.outbox.clear();
+        self.timers.record_done();
         self.graph = built;
         made.map_err(|failure| self.failed("build a task's graph", failure))
     }
@@ -81,7 +82,8 @@ impl Task {
     pub(crate) fn look_ahead(&mut self, topology: &Topology, records: usize) -> Result {
         let Some(stores) = self.stores.as_mut() else { return Ok(()) };
         for input in &self.inputs {
-            let lookups = topology.sources().get(input.index.0 as usize).map(|s| s.lookups.as_slice()).unwrap_or_default();
+            let lookups =
+                topology.sources().get(input.index.0 as usize).map(|s| s.lookups.as_slice()).unwrap_or_default();
             if lookups.is_empty() || input.queue.is_empty() {
                 continue;
             }
@@ -210,7 +212,8 @@ impl Task {
         let offset = record.offset;
         let leader_epoch = record.leader_epoch;
         let mut outcome = Ok(());
-        if timestamp < 0 {
+        if timestamp < 0 && input.extractor {
+            // The extractor's way to say that the record is to be dropped.
             self.counts.dropped += 1;
         } else {
             self.stream_time = self.stream_time.max(timestamp);
@@ -218,9 +221,16 @@ impl Task {
             let raw = Raw { key: record.key, value: record.value, timestamp, headers: &headers };
             let info = RecordInfo { topic: &input.topic, partition: input.partition, offset };
             let index = input.index;
+            let partition_time = input.partition_time;
             let mut port = port!(self, cx.wall, timestamp, Some(info));
             let graph = self.graph.as_mut();
-            outcome = run(graph, self.id, |graph| graph.receive(&mut port, index, &raw));
+            outcome = run(graph, self.id, |graph| {
+                if timestamp < 0 {
+                    // Says what is wrong with it.
+                    graph.timestamp(index, &raw, partition_time)?;
+                }
+                graph.receive(&mut port, index, &raw)
+            });
         }
         self.settle(cx, outcome, at)?;
         if let Some(input) = self.inputs.get_mut(at) {
@@ -262,23 +272,23 @@ impl Task {
 
     /// Keeps what a record did: store writes into the interval, changes and outputs to the producer.
     fn keep(&mut self, collector: &mut Collector) -> Result {
-        let outbox = &mut self.outbox;
-        let mut logged = Ok(());
+        self.timers.record_done();
+        let (routes, mut logged) = (&self.routes, Ok(()));
+        if !self.outbox.is_empty() {
+            self.outbox.hand_over(collector, routes)?;
+        }
         if let Some(stores) = &mut self.stores {
             stores.record_done(&mut |store, format, entry| {
-                if let Err(e) = log(outbox, store, format, entry) {
-                    logged = Err(e);
+                if logged.is_ok() {
+                    logged = routes.log(collector, store, format, entry);
                 }
             });
         }
-        logged?;
-        if !self.outbox.is_empty() {
-            self.outbox.hand_over(collector, &self.routes)?;
-        }
-        Ok(())
+        logged
     }
 
     fn undo(&mut self) {
+        self.timers.record_failed();
         if let Some(stores) = &mut self.stores {
             stores.record_failed();
         }
@@ -349,8 +359,7 @@ impl Task {
             return Ok(false);
         }
         let (index, format, forwards) = (store.plan.index, store.plan.format, store.plan.forwards);
-        log(&mut self.outbox, place, format, self.drained.entry())?;
-        self.outbox.hand_over(cx.collector, &self.routes)?;
+        self.routes.log(cx.collector, place, format, self.drained.entry())?;
         if forwards {
             let timestamp = self.drained.entry().timestamp;
             let mut port = port!(self, cx.wall, timestamp, None);
@@ -414,14 +423,6 @@ fn run(
             Err(Failure::Error(error.with("task", task).with("reason", "it was not built")))
         }
     }
-}
-
-/// Turns a write into a changelog record.
-fn log(outbox: &mut crate::exec::Outbox, store: usize, format: ValueFormat, entry: Entry<'_>) -> Result {
-    let change = Change { key: entry.key, value: entry.value, timestamp: entry.timestamp };
-    let logged = format.to_log(change).map_err(|e| Error::store("write a changelog record", e))?;
-    outbox.push_change(store, logged.key, logged.value, logged.timestamp);
-    Ok(())
 }
 
 /// A record's headers for the graph, without the library's own.

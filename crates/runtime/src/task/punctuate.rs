@@ -25,6 +25,10 @@ pub(crate) struct Due {
 pub(crate) struct Timers {
     timers: Vec<Timer>,
     last_id: u64,
+    /// The last timer that was there at the last border.
+    kept_id: u64,
+    /// Timers that were cancelled since then.
+    cancelled: Vec<Timer>,
 }
 
 impl Timers {
@@ -42,11 +46,26 @@ impl Timers {
     }
 
     pub(crate) fn cancel(&mut self, id: TimerId) {
-        self.timers.retain(|t| t.id != id);
+        self.cancelled.extend(self.timers.extract_if(.., |t| t.id == id));
     }
 
     pub(crate) fn clear(&mut self) {
         self.timers.clear();
+        self.cancelled.clear();
+    }
+
+    /// The record or punctuation at hand is done: what it started and cancelled stays so.
+    #[inline]
+    pub(crate) fn record_done(&mut self) {
+        self.kept_id = self.last_id;
+        self.cancelled.clear();
+    }
+
+    /// It failed: what it started is gone, what it cancelled goes on.
+    pub(crate) fn record_failed(&mut self) {
+        self.timers.retain(|t| t.id.0 <= self.kept_id);
+        let kept = self.kept_id;
+        self.timers.extend(self.cancelled.drain(..).filter(|t| t.id.0 <= kept));
     }
 
     /// When a timer of the wall clock is due next.
@@ -103,6 +122,24 @@ mod tests {
         assert_eq!(timers.take_due(STREAM, 23).map(|d| d.at), Some(23));
         assert_eq!(timers.take_due(STREAM, 29), None);
         assert!(timers.take_due(STREAM, 30).is_some());
+    }
+
+    #[test]
+    fn a_failed_record_starts_and_cancels_nothing() {
+        let mut timers = Timers::default();
+        let a = timers.schedule(NodeIndex(1), 0, every(10, WALL), 0);
+        timers.record_done();
+        timers.cancel(a);
+        let b = timers.schedule(NodeIndex(2), 0, every(5, WALL), 0);
+        timers.cancel(b);
+        timers.schedule(NodeIndex(3), 0, every(5, WALL), 0);
+        timers.record_failed();
+        assert_eq!(timers.take_due(WALL, 10).map(|d| d.node), Some(NodeIndex(1)));
+        assert_eq!(timers.take_due(WALL, 10), None);
+        timers.cancel(a);
+        timers.record_done();
+        timers.record_failed();
+        assert_eq!(timers.next_wall(), None);
     }
 
     #[test]

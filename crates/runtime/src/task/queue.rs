@@ -219,7 +219,15 @@ mod tests {
     }
 
     fn record<'a>(offset: i64, key: Option<&'a [u8]>, value: Option<&'a [u8]>, headers: &'a One) -> Record<'a> {
-        Record { source: Source(3), leader_epoch: 7, offset, timestamp: offset * 10, key, value, headers: Headers::new(headers, 0) }
+        Record {
+            source: Source(3),
+            leader_epoch: 7,
+            offset,
+            timestamp: offset * 10,
+            key,
+            value,
+            headers: Headers::new(headers, 0),
+        }
     }
 
     #[test]
@@ -228,8 +236,12 @@ mod tests {
         let headers = One(vec![("a", Some(b"1".to_vec())), ("b", None), ("a", Some(vec![]))]);
         let none = One(vec![]);
         let big = vec![9; 3 * CHUNK];
-        let inputs: Vec<(Option<&[u8]>, Option<&[u8]>, &One)> =
-            vec![(Some(b"k"), Some(b"v"), &headers), (None, Some(b""), &none), (Some(b""), None, &headers), (Some(&big), Some(&big), &none)];
+        let inputs: Vec<(Option<&[u8]>, Option<&[u8]>, &One)> = vec![
+            (Some(b"k"), Some(b"v"), &headers),
+            (None, Some(b""), &none),
+            (Some(b""), None, &headers),
+            (Some(&big), Some(&big), &none),
+        ];
         for round in 0..100 {
             for (i, (key, value, headers)) in inputs.iter().enumerate() {
                 queue.push(&record(round * 10 + i as i64, *key, *value, headers));

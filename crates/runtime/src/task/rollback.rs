@@ -168,12 +168,14 @@ impl Worker {
                 self.collector = collector;
                 Ok(())
             }
-            Ending::Flush => match self.collector.flush() {
-                // A record that could not be written is not in the log: there is nothing to wait for.
-                Err(e) if e.kind() == ErrorKind::Record => Ok(self.collector.forget()),
-                Err(e) => Err(e),
-                Ok(()) => Ok(self.collector.forget()),
-            },
+            Ending::Flush => {
+                match self.collector.flush() {
+                    // A record that could not be written is not in the log: there is nothing to wait for.
+                    Err(e) if e.kind() != ErrorKind::Record => return Err(e),
+                    _ => self.collector.forget(),
+                }
+                Ok(())
+            }
         }
     }
 }

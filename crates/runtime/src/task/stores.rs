@@ -36,6 +36,9 @@ pub(crate) struct TaskShard {
     durable: Option<ShardMetadata>,
 }
 
+/// A store's overlay, exclusively, and the shard beneath it.
+pub(crate) type Layers<'a> = (&'a mut Overlay, &'a dyn Read);
+
 /// All stores of a task.
 pub(crate) struct TaskStores {
     shards: Vec<TaskShard>,
@@ -55,14 +58,22 @@ pub(crate) struct ShardPlace {
 
 impl TaskStores {
     /// Opens the shards. `caching` is off for the whole application if `statestore.cache.max.bytes` is 0.
-    pub(crate) fn open(plans: &[StorePlan], places: Vec<ShardPlace>, caching: bool, budget: &Arc<Budget>) -> Result<Self> {
+    pub(crate) fn open(
+        plans: &[StorePlan],
+        places: Vec<ShardPlace>,
+        caching: bool,
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
         let mut shards = Vec::new();
         let mut owners = vec![(0, SpaceId(0)); plans.len()];
         for (number, place) in places.into_iter().enumerate() {
             let names: Vec<&str> = place.stores.iter().filter_map(|i| plans.get(*i)).map(|p| p.name.as_str()).collect();
             let ids = super::spaces::assign(place.dir.as_deref(), &names)?;
-            let specs: Vec<SpaceSpec> =
-                ids.iter().zip(&names).map(|(id, name)| SpaceSpec { id: *id, name: (*name).to_owned(), expires: false }).collect();
+            let specs: Vec<SpaceSpec> = ids
+                .iter()
+                .zip(&names)
+                .map(|(id, name)| SpaceSpec { id: *id, name: (*name).to_owned(), expires: false })
+                .collect();
             for (store, id) in place.stores.iter().zip(&ids) {
                 if let Some(owner) = owners.get_mut(*store) {
                     *owner = (number, *id);
@@ -106,17 +117,14 @@ impl TaskStores {
 
     /// A store's overlay, and the shard beneath it.
     #[inline]
-    pub(crate) fn get_mut(&mut self, store: StoreIndex) -> Option<(&mut Overlay, &dyn Read)> {
+    pub(crate) fn get_mut(&mut self, store: StoreIndex) -> Option<Layers<'_>> {
         let place = self.place(store)?;
         let store = self.stores.get_mut(place)?;
         Some((&mut store.overlay, &*self.shards.get(store.shard)?.shard))
     }
 
     /// Several different stores at once.
-    pub(crate) fn get_many_mut(
-        &mut self,
-        which: [Option<StoreIndex>; 4],
-    ) -> topology::Result<[Option<(&mut Overlay, &dyn Read)>; 4]> {
+    pub(crate) fn get_many_mut(&mut self, which: [Option<StoreIndex>; 4]) -> topology::Result<[Option<Layers<'_>>; 4]> {
         let places = which.map(|store| store.map(|s| (s, self.place(s))));
         let mut found = [const { None }; 4];
         for (n, place) in places.iter().enumerate() {
@@ -147,10 +155,6 @@ impl TaskStores {
 
     pub(crate) fn stores(&self) -> &[TaskStore] {
         &self.stores
-    }
-
-    pub(crate) fn stores_mut(&mut self) -> &mut [TaskStore] {
-        &mut self.stores
     }
 
     pub(crate) fn shards(&self) -> &[TaskShard] {
@@ -250,13 +254,23 @@ impl TaskShard {
             })?,
             None => ShardMetadata::default(),
         };
-        Ok(Self { engine: engine.name(), shard, metadata, encoded: Vec::new(), unflushed_since: None, flushing: false, durable: None })
+        Ok(Self {
+            engine: engine.name(),
+            shard,
+            metadata,
+            encoded: Vec::new(),
+            unflushed_since: None,
+            flushing: false,
+            durable: None,
+        })
     }
 
     /// Applies a batch with the metadata as it stands.
     pub(crate) fn apply(&mut self, writes: &mut dyn millpond_store_api::Writes, now: Duration) -> Result {
         self.metadata.encode(&mut self.encoded);
-        self.shard.apply(writes, &self.encoded).map_err(|e| Error::store("apply a batch", e).with("engine", self.engine))?;
+        self.shard
+            .apply(writes, &self.encoded)
+            .map_err(|e| Error::store("apply a batch", e).with("engine", self.engine))?;
         self.unflushed_since.get_or_insert(now);
         Ok(())
     }

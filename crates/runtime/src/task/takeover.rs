@@ -133,7 +133,12 @@ impl Worker {
                     stream_time = stream_time.max(time);
                 }
                 None => {
-                    input.next = first_offset(&mut *self.admin, &input.topic, input.partition, self.shared.settings.offset_reset)?;
+                    input.next = first_offset(
+                        &mut *self.admin,
+                        &input.topic,
+                        input.partition,
+                        self.shared.settings.offset_reset,
+                    )?;
                     (input.partition_time, input.committed, input.leader_epoch) = (-1, None, -1);
                 }
             }
@@ -207,9 +212,9 @@ impl Worker {
             seen.extend(batch.iter().map(|r| (r.source, r.offset + 1)));
         }
         let faults: Vec<(Source, broker::Error)> = batch.faults.to_vec();
-        let mut failed = None;
+        let mut failed = Vec::new();
         let mut polled = self.applier.batch(&batch);
-        'tasks: for task in self.tasks.iter_mut().filter(|t| busy && t.state() == TaskState::Restoring) {
+        for task in self.tasks.iter_mut().filter(|t| busy && t.state() == TaskState::Restoring) {
             let Some(stores) = task.stores.as_mut() else { continue };
             for (shard, restore) in stores.shards_mut().iter_mut().zip(&mut task.takeover.restores) {
                 match polled.apply(restore, &mut *shard.shard, &mut shard.metadata) {
@@ -221,17 +226,15 @@ impl Worker {
                         self.shared.ports.observer.restored(task.id, applied.records);
                     }
                     Ok(_) => {}
-                    Err(e) => {
-                        failed = Some((task.id, Error::store("restore a shard", e).with("task", task.id)));
-                        break 'tasks;
-                    }
+                    // The other tasks' records of this batch still have to be applied: they are not lent again.
+                    Err(e) => failed.push((task.id, Error::store("restore a shard", e).with("task", task.id))),
                 }
             }
         }
         if busy {
             self.shared.pass(FailPoint::RestoreApplied)?;
         }
-        if let Some((id, error)) = failed {
+        for (id, error) in failed {
             self.postpone(id, &error);
         }
         self.note_positions(&seen)?;
@@ -291,7 +294,8 @@ impl Worker {
             self.postpone(id, &Error::store("prepare a restore", e).with("task", id));
             return Ok(());
         }
-        let changes: Vec<Change<'_>> = restore.changes().filter(|c| matches!(c, Change::Add { source: s, .. } if *s == source)).collect();
+        let changes: Vec<Change<'_>> =
+            restore.changes().filter(|c| matches!(c, Change::Add { source: s, .. } if *s == source)).collect();
         self.restore_consumer.assign(&changes).map_err(|e| Error::broker("read a changelog", e))
     }
 
@@ -344,8 +348,15 @@ impl Worker {
 
 /// Opens a task's shards; files that are damaged are set aside, and their stores restored from the start.
 fn open_stores(shared: &crate::instance::Shared, task: &Task) -> Result<TaskStores> {
-    let Some(plan) = task.sub_plan() else { return Err(Error::new(ErrorKind::Config, "open a task").with("task", task.id)) };
-    match TaskStores::open(&plan.stores, shared.shard_places(task.hold(), &plan.stores, false)?, shared.caching, &shared.budget) {
+    let Some(plan) = task.sub_plan() else {
+        return Err(Error::new(ErrorKind::Config, "open a task").with("task", task.id));
+    };
+    match TaskStores::open(
+        &plan.stores,
+        shared.shard_places(task.hold(), &plan.stores, false)?,
+        shared.caching,
+        &shared.budget,
+    ) {
         Err(e) if is_damaged(&e) => {
             tracing::error!(task = %task.id, "sets damaged files aside: {}", e.chain());
             let anew = shared.shard_places(task.hold(), &plan.stores, true)?;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millpond_broker_api::{Admin, Broker};
-use millpond_changelog::{self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics};
+use millpond_changelog::{
+    self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics,
+};
 use millpond_topology::{InternalTopicKind, Logging, StoreType, Topology};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -19,9 +21,9 @@ pub(crate) fn resolve(topology: &Topology, settings: &Settings, broker: &dyn Bro
     let app = &settings.application_id;
     let mut admin = broker.admin().map_err(|e| Error::broker("make an admin client", e))?;
     let mut partitions = external_partitions(topology, broker, &mut *admin)?;
-    let internal = topology.partitions(|topic| partitions.get(topic).copied()).map_err(|e| {
-        Error::new(ErrorKind::Config, "count the partitions of internal topics").caused_by(e)
-    })?;
+    let internal = topology
+        .partitions(|topic| partitions.get(topic).copied())
+        .map_err(|e| Error::new(ErrorKind::Config, "count the partitions of internal topics").caused_by(e))?;
     let wanted = internal_topics(topology, settings, &internal.internal)?;
     create(&mut *admin, &wanted)?;
     partitions.extend(wanted.iter().map(|t| (t.name.clone(), t.partitions)));
@@ -29,7 +31,11 @@ pub(crate) fn resolve(topology: &Topology, settings: &Settings, broker: &dyn Bro
 }
 
 /// Partition counts of the topics that are the user's. All must exist: nobody but the user knows how they have to be.
-fn external_partitions(topology: &Topology, broker: &dyn Broker, admin: &mut dyn Admin) -> Result<BTreeMap<String, i32>> {
+fn external_partitions(
+    topology: &Topology,
+    broker: &dyn Broker,
+    admin: &mut dyn Admin,
+) -> Result<BTreeMap<String, i32>> {
     let sources = topology.sources().iter().flat_map(|s| &s.topics);
     let topics = sources.chain(topology.sinks().iter().map(|s| &s.topic)).filter(|t| !t.internal);
     let names: BTreeSet<&str> = topics.map(|t| t.name.as_str()).collect();

@@ -15,8 +15,6 @@ pub(crate) enum ToWorker {
     Assign { member: Member, tasks: BTreeSet<TaskId> },
     /// The membership is gone: close everything, commit nothing.
     Lost,
-    /// Commit when the record at hand is done.
-    Commit,
     /// Commit, close everything, and answer with [`ToMember::Stopped`].
     Stop,
 }

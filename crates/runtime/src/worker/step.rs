@@ -10,8 +10,8 @@ use super::Worker;
 use crate::error::{Disposition, Error, ErrorKind, Result};
 use crate::metrics::{Counter, Gauge, Scope};
 use crate::ports::FailPoint;
-use crate::task::TaskState;
 use crate::task::process::Processing;
+use crate::task::{Counts, TaskState};
 
 /// Records of one task in a row, before another task has its turn.
 const TURN: usize = 256;
@@ -67,7 +67,10 @@ impl Worker {
         match self.commit() {
             Ok(()) => Ok(()),
             Err(e) if e.kind() == ErrorKind::Crashed => Err(e),
-            Err(e) if e.disposition() == Disposition::Retry => Ok(tracing::warn!("{}", e.chain())),
+            Err(e) if e.disposition() == Disposition::Retry => {
+                tracing::warn!("{}", e.chain());
+                Ok(())
+            }
             Err(e) => self.recover(e),
         }
     }
@@ -86,7 +89,8 @@ impl Worker {
         let due = self.tasks.iter().filter_map(|t| t.next_punctuation()).min();
         let to_punctuation = due.map(|at| Duration::from_millis(at.saturating_sub(wall).max(0) as u64));
         let now = self.shared.ports.clock.now();
-        let to_commit = self.has_uncommitted().then(|| (self.last_commit + self.shared.commit_interval).saturating_sub(now));
+        let to_commit =
+            self.has_uncommitted().then(|| (self.last_commit + self.shared.commit_interval).saturating_sub(now));
         let to_takeover = self.tasks.iter().any(|t| !t.is_running()).then_some(crate::task::rollback::PAUSE);
         let soonest = [to_punctuation, to_commit, to_takeover].into_iter().flatten().min();
         soonest.map_or(max_wait, |t| t.min(max_wait))
@@ -134,12 +138,20 @@ impl Worker {
         let Some(&(task, input)) = self.routes.get(&source) else { return Ok(()) };
         let Some(input) = self.tasks.get_mut(task).and_then(|t| t.inputs.get_mut(input)) else { return Ok(()) };
         if error.kind() != broker::ErrorKind::OutOfRange {
-            return Err(Error::broker("read an input", error).with("topic", &input.topic).with("partition", input.partition));
+            return Err(Error::broker("read an input", error)
+                .with("topic", &input.topic)
+                .with("partition", input.partition));
         }
         let at = broker::At::Start;
         let start = crate::task::takeover::one_offset(&mut *self.admin, &input.topic, input.partition, at)?;
         let (topic, partition) = (&input.topic, input.partition);
-        tracing::error!(topic, partition, from = input.next, to = start, "records are missing: the log was cut before they were read");
+        tracing::error!(
+            topic,
+            partition,
+            from = input.next,
+            to = start,
+            "records are missing: the log was cut before they were read"
+        );
         (input.next, input.committed) = (start, None);
         input.forget();
         self.consumer.assign(&[Change::Seek(source, start)]).map_err(|e| Error::broker("read an input", e))
@@ -216,8 +228,13 @@ impl Worker {
         let shared = self.shared.clone();
         let clock = &shared.ports.clock;
         let (now, wall) = (clock.now(), clock.wall_ms());
-        let mut cx =
-            Processing { topology: &shared.topology, settings: &shared.settings, collector: &mut self.collector, now, wall };
+        let mut cx = Processing {
+            topology: &shared.topology,
+            settings: &shared.settings,
+            collector: &mut self.collector,
+            now,
+            wall,
+        };
         for task in self.tasks.iter_mut().filter(|t| t.is_punctuation_due(wall)) {
             self.at_work = Some(task.id);
             task.punctuate(&mut cx, PunctuationType::WallClockTime)?;
@@ -276,7 +293,8 @@ impl Worker {
         // What is not deleted now is deleted the next time.
         match self.admin.delete_records(&below) {
             Ok(answers) => {
-                for ((topic, partition, _), error) in below.iter().zip(answers).filter_map(|(b, a)| Some((b, a.err()?))) {
+                for ((topic, partition, _), error) in below.iter().zip(answers).filter_map(|(b, a)| Some((b, a.err()?)))
+                {
                     tracing::warn!(topic, partition, "could not purge a repartition topic: {error}");
                 }
             }
@@ -315,6 +333,11 @@ impl Worker {
         let metrics = &self.shared.ports.metrics;
         for task in &mut self.tasks {
             let counts = std::mem::take(&mut task.counts);
+            if counts == Counts::default() {
+                continue;
+            }
+            let queued: usize = task.inputs.iter().map(|i| i.queue.bytes()).sum();
+            metrics.set(Gauge::InputBufferBytes, Scope::Task(task.id), queued as u64);
             let scope = Scope::Task(task.id);
             for (counter, n) in [
                 (Counter::ProcessTotal, counts.processed),

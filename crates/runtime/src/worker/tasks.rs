@@ -18,7 +18,6 @@ impl Worker {
                 ToWorker::Prepare => self.prepare()?,
                 ToWorker::Assign { member, tasks } => self.assign(member, &tasks)?,
                 ToWorker::Lost => self.lose()?,
-                ToWorker::Commit => self.commit_asked = true,
                 ToWorker::Stop => self.stop()?,
             }
         }

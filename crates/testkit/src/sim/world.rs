@@ -202,16 +202,16 @@ impl World {
             0 => process.step_member(),
             n => process.step_worker(n - 1),
         };
-        let outcome = match stepped {
+        // What it planned before it died is measured by what it found when it began.
+        self.check_restores(at)?;
+        match stepped {
             Ok(_) => Ok(()),
             Err(e) if e.kind() == ErrorKind::Crashed => {
                 self.note(|| format!("process {at} dies: {e}"));
                 self.kill(at)
             }
             Err(e) => Err(format!("process {at} has failed: {}", e.chain())),
-        };
-        outcome?;
-        self.check_restores(at)
+        }
     }
 
     /// Drops the process as it is, and notes what its shards hold durably.

@@ -66,6 +66,8 @@ pub struct Overlay {
     undo: Vec<Undo>,
     /// Pending slots in the order of first writes.
     pending: VecDeque<Pending>,
+    /// So many of the first pending slots were fetched from memory ahead of their turn.
+    fetched: usize,
     /// Slots that were logged since the last commit, each once; some may be pending again.
     logged: Vec<u32>,
     /// The sorted batch; kept for its memory.
@@ -81,6 +83,9 @@ pub struct Overlay {
     last: u32,
     share: Option<Share>,
 }
+
+/// How many slots are read ahead of their turn.
+const FETCH_AHEAD: usize = 32;
 
 /// What a slot was before the record at hand.
 struct Undo {
@@ -124,6 +129,7 @@ impl Overlay {
             slots: Slab::default(),
             undo: Vec::new(),
             pending: VecDeque::new(),
+            fetched: 0,
             logged: Vec::new(),
             order: Vec::new(),
             index: OnceCell::new(),
@@ -231,6 +237,7 @@ impl Overlay {
     /// Those of `base`, which is asked where the value forwarded last is wanted and was never read. The entry stays pending.
     pub fn next_pending(&mut self, base: &dyn Read, out: &mut DrainedEntry) -> store::Result<bool> {
         debug_assert!(self.undo.is_empty(), "entries are taken out between records");
+        self.fetch_ahead();
         while let Some(entry) = self.pending.front() {
             let slot = self.slots.at(entry.slot);
             let had_value = match &entry.old {
@@ -255,9 +262,22 @@ impl Overlay {
         Ok(false)
     }
 
+    /// Reads the slots whose turn comes next in one short loop, so that the processor waits for their cache lines together
+    /// and not for each at its turn, when the record before it is through.
+    #[inline]
+    fn fetch_ahead(&mut self) {
+        if self.fetched == 0 {
+            let next = self.pending.iter().take(FETCH_AHEAD);
+            let fetched = next.fold(0, |n, entry| n + u64::from(self.slots.at(entry.slot).state.unapplied()));
+            std::hint::black_box(fetched);
+            self.fetched = self.pending.len().min(FETCH_AHEAD);
+        }
+    }
+
     /// Takes the first pending entry off the queue; false if it is to be passed over.
     fn take_first(&mut self, had_value: bool, out: &mut DrainedEntry) -> bool {
         let Some(entry) = self.pending.pop_front() else { return false };
+        self.fetched = self.fetched.saturating_sub(1);
         self.cache -= entry.bytes();
         self.uncount(entry.slot);
         let slot = self.slots.at_mut(entry.slot);
@@ -330,6 +350,7 @@ impl Overlay {
             self.cache -= entry.bytes();
             self.forget(entry.slot);
         }
+        self.fetched = 0;
         self.index.take();
         self.publish();
     }
