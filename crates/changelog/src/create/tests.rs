@@ -1,3 +1,5 @@
+//! Making sure of internal topics: what is created, what is refused.
+
 use std::collections::BTreeMap;
 
 use millpond_broker_api::{At, Offset};

@@ -1,3 +1,5 @@
+//! The metadata of a shard: round trips, golden bytes, damage.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Names, configs and checks of internal topics.
+
 use super::*;
 
 fn own(configs: &[(&str, &str)]) -> BTreeMap<String, String> {
