@@ -159,7 +159,8 @@ fn stores(graph: &Graph, users: &[Vec<usize>], subs: &[u32]) -> Vec<StoreDef> {
     let finish = |(entry, users): (&crate::graph::StoreEntry, &Vec<usize>)| {
         let mut def = entry.def.clone();
         def.sub = users.first().map_or(0, |user| sub_of(subs, *user));
-        def.owner = entry.owner.map(index).map(NodeIndex);
+        let has_children = |node: &usize| graph.nodes.get(*node).is_some_and(|n| !n.children.is_empty());
+        def.owner = entry.owner.filter(has_children).map(index).map(NodeIndex);
         def
     };
     graph.stores.iter().zip(users).map(finish).collect()

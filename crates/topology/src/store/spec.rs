@@ -62,7 +62,8 @@ pub struct StoreDef {
     pub logging: Logging,
     /// The name of the engine it lies in; `None`: the application's.
     pub engine: Option<String>,
-    /// The node that takes drained entries and forwards them; none for a store of a processor.
+    /// The node that takes drained entries and forwards them; none for a store of a processor, and where nobody takes what
+    /// would be forwarded.
     pub owner: Option<NodeIndex>,
 }
 

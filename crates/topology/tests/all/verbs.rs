@@ -202,6 +202,15 @@ fn clones_of_a_named_grouping_share_its_repartition_topic() {
 }
 
 #[test]
+fn a_store_whose_updates_nobody_takes_has_no_owner() {
+    let mut b = Topology::builder();
+    let grouped = b.stream("in", Consumed::with(Utf8, I64)).group_by_key();
+    let _ = grouped.count(Materialized::named("only-asked"));
+    let topology = b.build().unwrap();
+    assert_eq!(topology.stores()[0].owner, None);
+}
+
+#[test]
 fn stores_come_in_the_order_to_drain_them_and_know_their_owner() {
     let mut b = Topology::builder();
     let late = b.key_value_store("late", Utf8, I64);
