@@ -245,7 +245,8 @@ impl Records for Lent {
             timestamp: run.append_time.unwrap_or(entry.timestamp),
             key,
             value,
-            headers: Headers::new(self, i),
+            // Known here without another look at the record.
+            headers: if entry.has_headers() { Headers::new(self, i) } else { Headers::none() },
         })
     }
 

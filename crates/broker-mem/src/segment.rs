@@ -27,6 +27,10 @@ impl Entry {
         self.value < 0
     }
 
+    pub(crate) fn has_headers(&self) -> bool {
+        self.headers > 0
+    }
+
     /// How many bytes key, value and headers take.
     pub(crate) fn size(&self) -> usize {
         (self.key.max(0) + self.value.max(0)) as usize + self.headers as usize
