@@ -40,9 +40,12 @@ fn cases() -> Vec<JobSettings> {
             }
         }
     }
-    for (engine, sizing, keys) in
-        [(Null, Sizing::Uncached, MANY), (Null, Sizing::Large, FEW), (Null, Sizing::Uncached, FEW), (Mem, Sizing::Large, FEW)]
-    {
+    for (engine, sizing, keys) in [
+        (Null, Sizing::Uncached, MANY),
+        (Null, Sizing::Large, FEW),
+        (Null, Sizing::Uncached, FEW),
+        (Mem, Sizing::Large, FEW),
+    ] {
         cases.push(JobSettings { engine, sizing, guarantee: AtLeastOnce, keys });
     }
     cases

@@ -80,7 +80,10 @@ fn stateless(criterion: &mut Criterion) {
     group.finish();
     for (name, [one, ten]) in ["graph", "task"].into_iter().zip(least) {
         if one < f64::MAX && ten < f64::MAX {
-            println!("CPU ns per record, {name}: {one:.1} with 1 hop, {ten:.1} with 10, so {:.1} per hop", (ten - one) / 9.0);
+            println!(
+                "CPU ns per record, {name}: {one:.1} with 1 hop, {ten:.1} with 10, so {:.1} per hop",
+                (ten - one) / 9.0
+            );
         }
     }
 }

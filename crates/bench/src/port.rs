@@ -1,8 +1,8 @@
 //! A port that keeps nothing: what is left is the graph's own cost.
 
 use millpond_topology::{
-    Dropped, Error, ErrorKind, NodeIndex, Out, Port, RecordMetadata, Result, Schedule, SinkIndex, StoreAccess, StoreIndex,
-    TimerId,
+    Dropped, Error, ErrorKind, NodeIndex, Out, Port, RecordMetadata, Result, Schedule, SinkIndex, StoreAccess,
+    StoreIndex, TimerId,
 };
 
 /// A task without stores, timers and outputs. It counts what is sent, so that nothing can be left out.
