@@ -18,8 +18,9 @@ use crate::view::{Restoring, Snapshot, View};
 
 /// How often the lag is measured.
 const TICK: Duration = Duration::from_millis(50);
-/// Totals are seen after that time, under either guarantee.
-const COMMIT_INTERVAL_MS: &str = "100";
+/// Totals are seen after a tenth of a second under either guarantee, and what was repartitioned is not kept for long: the
+/// embedded broker has it in memory.
+const SETTINGS: [(&str, &str); 2] = [("commit.interval.ms", "100"), ("repartition.purge.interval.ms", "1000")];
 
 /// Starts the application; `state_dir` is for an engine that writes files.
 ///
@@ -33,9 +34,10 @@ pub fn start<B: Broker + 'static>(broker: B, options: &RunOptions, state_dir: Op
             GuaranteeOption::AtLeastOnce => Guarantee::AtLeastOnce,
             GuaranteeOption::ExactlyOnce => Guarantee::ExactlyOnce,
         })
-        .threads(options.threads as usize)
-        .set("commit.interval.ms", COMMIT_INTERVAL_MS)
-        .map_err(not_started)?;
+        .threads(options.threads as usize);
+    for (key, value) in SETTINGS {
+        builder = builder.set(key, value).map_err(not_started)?;
+    }
     if let Some(path) = state_dir {
         builder = builder.state_dir(path);
     }
