@@ -62,8 +62,11 @@ impl Worker {
         Ok(moved || restored || polled || processed)
     }
 
-    /// Commits; what goes wrong is dealt with here.
+    /// Commits; what goes wrong is dealt with here. While something is being recovered there is nothing to commit.
     pub(super) fn commit_or_recover(&mut self) -> Result {
+        if self.recovery.is_some() {
+            return Ok(());
+        }
         match self.commit() {
             Ok(()) => Ok(()),
             Err(e) if e.kind() == ErrorKind::Crashed => Err(e),

@@ -69,9 +69,7 @@ impl Worker {
 
     /// Commits and closes. What could not be committed is done again by the next owner.
     fn stop(&mut self) -> Result {
-        if self.recovery.is_none() {
-            self.commit_or_recover()?;
-        }
+        self.commit_or_recover()?;
         if self.exactly_once() && self.collector.is_dirty() {
             self.give_up_interval();
             self.continue_recovery()?;
