@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use millpond_changelog::ValueFormat;
 use millpond_topology::{SinkIndex, SourceIndex, StoreIndex};
 
+use crate::settings::OffsetReset;
 use crate::task::TaskId;
 
 /// An input topic of a sub-topology.
@@ -17,6 +18,8 @@ pub(crate) struct InputPlan {
     pub(crate) internal: bool,
     /// Event times come from a user's extractor.
     pub(crate) extractor: bool,
+    /// Where to begin without a committed offset; `None`: as the settings say.
+    pub(crate) reset: Option<OffsetReset>,
 }
 
 /// A store of a sub-topology.
@@ -89,6 +92,7 @@ mod tests {
             partitions,
             internal: false,
             extractor: false,
+            reset: None,
         };
         let sub = |inputs| SubPlan { inputs, ..SubPlan::default() };
         let plan = Plan { subs: vec![sub(vec![input("a", 2), input("b", 3)]), sub(vec![input("c", 1)]), sub(vec![])] };

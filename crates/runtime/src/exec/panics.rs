@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Why a call into a user's graph failed.
+#[derive(Debug)]
 pub(crate) enum Failure {
     /// It returned an error; the graph is as good as before.
     Error(millpond_topology::Error),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millpond_broker_api::{CommitOutcome, Delivered, GroupOffset, Member, Offset, Outgoing, Producer, Sent, TopicId};
+use millpond_broker_api::{
+    CommitOutcome, Delivered, Failure, GroupOffset, Member, Offset, Outgoing, Producer, Sent, TopicId,
+};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -76,7 +78,7 @@ impl Collector {
             *known = known.zip(*next).map(|(a, b)| a.max(b));
         }
         match flushed.failed.first() {
-            Some(failure) => Err(Error::broker(WRITE, failure.error.clone()).with("partition", failure.partition)),
+            Some(failure) => Err(refused(failure)),
             None => Ok(flushed.outstanding),
         }
     }
@@ -100,6 +102,17 @@ impl Collector {
     pub(crate) fn forget(&mut self) {
         self.delivered.clear();
         self.sent = 0;
+    }
+}
+
+/// The error of a record that was not written. The error policies are for input records: a change or an output that is
+/// left out would be missed by nobody but its reader, so it is never skipped.
+#[cold]
+fn refused(failure: &Failure) -> Error {
+    let error = Error::broker(WRITE, failure.error.clone()).with("partition", failure.partition);
+    match error.kind() {
+        ErrorKind::Record => error.remedy("make the record smaller, or raise `max.message.bytes` of the topic"),
+        _ => error,
     }
 }
 

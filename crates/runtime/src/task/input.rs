@@ -6,7 +6,9 @@ use millpond_broker_api::{Offset, Source};
 use millpond_topology::SourceIndex;
 
 use super::queue::Queue;
+use crate::exec::Failure;
 use crate::plan::InputPlan;
+use crate::settings::OffsetReset;
 
 /// One partition that a task reads.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(crate) struct Input {
     pub(crate) internal: bool,
     /// Event times come from a user's extractor.
     pub(crate) extractor: bool,
+    /// Where to begin without a committed offset; `None`: as the settings say.
+    pub(crate) reset: Option<OffsetReset>,
     pub(crate) queue: Queue,
     /// The next offset to be processed: what a commit covers.
     pub(crate) next: Offset,
@@ -32,6 +36,8 @@ pub(crate) struct Input {
     pub(crate) paused: bool,
     /// The event time of the head, once it was extracted.
     pub(crate) head_time: Option<i64>,
+    /// Why the extractor failed on the head: it fails when it is processed.
+    pub(crate) head_failure: Option<Failure>,
     /// Since when the queue has been empty with nothing to fetch.
     pub(crate) idle_since: Option<Duration>,
 }
@@ -46,6 +52,7 @@ impl Input {
             partition,
             internal: plan.internal,
             extractor: plan.extractor,
+            reset: plan.reset,
             queue: Queue::new(source),
             next: 0,
             committed: None,
@@ -53,6 +60,7 @@ impl Input {
             leader_epoch: -1,
             paused: false,
             head_time: None,
+            head_failure: None,
             idle_since: None,
         }
     }
@@ -60,7 +68,7 @@ impl Input {
     /// Drops what waits; the position is set anew before the task runs again.
     pub(crate) fn forget(&mut self) {
         self.queue.clear();
-        (self.paused, self.head_time, self.idle_since) = (false, None, None);
+        (self.paused, self.head_time, self.head_failure, self.idle_since) = (false, None, None, None);
     }
 
     /// Whether there is progress that is not committed.

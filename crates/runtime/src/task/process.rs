@@ -142,7 +142,7 @@ impl Task {
     pub(crate) fn process(&mut self, cx: &mut Processing<'_>, consumer: &dyn Consumer, limit: usize) -> Result<usize> {
         let mut done = 0;
         while done < limit && !self.commit_requested {
-            let Some(input) = self.choose(cx, consumer)? else { break };
+            let Some(input) = self.choose(cx, consumer) else { break };
             self.process_one(cx, input)?;
             done += 1;
             if self.timers.is_due(PunctuationType::StreamTime, self.stream_time) {
@@ -154,41 +154,42 @@ impl Task {
 
     /// The input whose head has the lowest event time, if no earlier record can be missing: an empty input is waited for as
     /// long as it has more to fetch, and then for `max.task.idle.ms` (KIP-695).
-    fn choose(&mut self, cx: &Processing<'_>, consumer: &dyn Consumer) -> Result<Option<usize>> {
+    fn choose(&mut self, cx: &Processing<'_>, consumer: &dyn Consumer) -> Option<usize> {
         let mut best: Option<(i64, usize)> = None;
         let mut missing = false;
         for at in 0..self.inputs.len() {
-            match self.head_time(cx, at)? {
+            match self.head_time(at) {
                 Some(time) if best.is_none_or(|(lowest, _)| time < lowest) => best = Some((time, at)),
                 Some(_) => {}
                 None => missing = true,
             }
         }
-        let Some((_, at)) = best else { return Ok(None) };
-        let ready = !missing || self.inputs.iter_mut().all(|i| !i.queue.is_empty() || idles(i, cx, consumer));
-        Ok(ready.then_some(at))
+        let (_, at) = best?;
+        let mut ready = true;
+        for input in self.inputs.iter_mut().filter(|i| missing && i.queue.is_empty()) {
+            // All are asked: each waits from its own first time on, not one after the other.
+            ready &= idles(input, cx, consumer);
+        }
+        ready.then_some(at)
     }
 
     #[inline]
-    fn head_time(&mut self, cx: &Processing<'_>, at: usize) -> Result<Option<i64>> {
-        let Some(input) = self.inputs.get_mut(at) else { return Ok(None) };
+    fn head_time(&mut self, at: usize) -> Option<i64> {
+        let input = self.inputs.get_mut(at)?;
         if !input.extractor {
-            return Ok(input.queue.head().map(|(_, time)| time));
+            return input.queue.head().map(|(_, time)| time);
         }
         if input.head_time.is_none() && !input.queue.is_empty() {
-            let time = self.extract(cx, at)?;
-            if let Some(input) = self.inputs.get_mut(at) {
-                input.head_time = Some(time);
-            }
+            self.extract(at);
         }
-        Ok(self.inputs.get(at).and_then(|i| i.head_time))
+        self.inputs.get(at).and_then(|i| i.head_time)
     }
 
-    /// The event time of the head, by the user's extractor. A record that it fails on is taken at its own time here, and
-    /// fails for good when it is processed.
-    fn extract(&mut self, cx: &Processing<'_>, at: usize) -> Result<i64> {
-        let Some(input) = self.inputs.get(at) else { return Ok(-1) };
-        let (Some(record), Some(graph)) = (input.queue.front(), self.graph.as_mut()) else { return Ok(-1) };
+    /// The event time of the head, by the user's extractor. A record that it fails on takes its turn at its own time, and
+    /// fails then.
+    fn extract(&mut self, at: usize) {
+        let (Some(input), Some(graph)) = (self.inputs.get_mut(at), self.graph.as_mut()) else { return };
+        let Some(record) = input.queue.front() else { return };
         let headers = headers_of(&record);
         let raw = Raw { key: record.key, value: record.value, timestamp: record.timestamp, headers: &headers };
         let mut time = record.timestamp;
@@ -196,13 +197,7 @@ impl Task {
             time = graph.timestamp(input.index, &raw, input.partition_time)?;
             Ok(())
         });
-        match extracted {
-            Ok(()) => Ok(time),
-            Err(failure) if cx.settings.on_processing_error == ErrorPolicy::Fail => {
-                Err(self.failed_record("extract a timestamp", failure, at))
-            }
-            Err(_) => Ok(record.timestamp),
-        }
+        (input.head_time, input.head_failure) = (Some(time), extracted.err());
     }
 
     fn process_one(&mut self, cx: &mut Processing<'_>, at: usize) -> Result {
@@ -211,8 +206,11 @@ impl Task {
         let timestamp = input.head_time.unwrap_or(record.timestamp);
         let offset = record.offset;
         let leader_epoch = record.leader_epoch;
-        let mut outcome = Ok(());
-        if timestamp < 0 && input.extractor {
+        let mut outcome = input.head_failure.take().map_or(Ok(()), Err);
+        let stream_time = self.stream_time;
+        if outcome.is_err() {
+            // It has no event time.
+        } else if timestamp < 0 && input.extractor {
             // The extractor's way to say that the record is to be dropped.
             self.counts.dropped += 1;
         } else {
@@ -232,12 +230,16 @@ impl Task {
                 graph.receive(&mut port, index, &raw)
             });
         }
+        let skipped = outcome.is_err();
+        if skipped {
+            self.stream_time = stream_time;
+        }
         self.settle(cx, outcome, at)?;
         if let Some(input) = self.inputs.get_mut(at) {
             input.queue.pop();
             input.next = offset + 1;
             input.leader_epoch = leader_epoch;
-            input.partition_time = input.partition_time.max(timestamp);
+            input.partition_time = if skipped { input.partition_time } else { input.partition_time.max(timestamp) };
             input.head_time = None;
         }
         self.dirty = true;

@@ -97,7 +97,10 @@ impl Queue {
     /// A chunk with room, the last one or another: no record is cut in two, so that it can be lent whole.
     fn chunk_for(&mut self, need: usize) -> &mut Chunk {
         let room = self.chunks.back().is_some_and(|c| c.bytes.capacity() - c.bytes.len() >= need);
-        if !room {
+        if let Some(empty) = self.chunks.back_mut().filter(|c| c.waiting == 0) {
+            // Nothing may come behind a chunk without records: the one in front is that of the front record.
+            empty.bytes.reserve(need);
+        } else if !room {
             let mut chunk = self.spare.take().unwrap_or_default();
             chunk.bytes.reserve(CHUNK.max(need));
             self.chunks.push_back(chunk);
@@ -257,6 +260,18 @@ mod tests {
             }
             assert_eq!((queue.len(), queue.bytes()), (0, 0));
             assert!(queue.front().is_none());
+        }
+    }
+
+    #[test]
+    fn a_record_that_fits_no_chunk_goes_into_an_empty_queue() {
+        let mut queue = Queue::new(Source(0));
+        let none = One(vec![]);
+        for size in [10, CHUNK + 1, 10, 3 * CHUNK] {
+            let value = vec![7; size];
+            queue.push(&record(1, Some(b"k"), Some(&value), &none));
+            assert_eq!(queue.front().and_then(|r| r.value.map(<[u8]>::len)), Some(size));
+            queue.pop();
         }
     }
 

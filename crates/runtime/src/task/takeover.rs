@@ -137,7 +137,7 @@ impl Worker {
                         &mut *self.admin,
                         &input.topic,
                         input.partition,
-                        self.shared.settings.offset_reset,
+                        input.reset.unwrap_or(self.shared.settings.offset_reset),
                     )?;
                     (input.partition_time, input.committed, input.leader_epoch) = (-1, None, -1);
                 }

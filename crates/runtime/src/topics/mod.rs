@@ -6,12 +6,12 @@ use millpond_broker_api::{Admin, Broker};
 use millpond_changelog::{
     self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics,
 };
-use millpond_topology::{InternalTopicKind, Logging, StoreType, Topology};
+use millpond_topology::{self as topology, InternalTopicKind, Logging, SourceDef, StoreType, Topology};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::instance::Shared;
 use crate::plan::{InputPlan, Plan, SinkPlan, StorePlan, SubPlan};
-use crate::settings::Settings;
+use crate::settings::{OffsetReset, Settings};
 
 /// How often internal topics are asked for before the start gives up.
 const ATTEMPTS: usize = 5;
@@ -102,6 +102,7 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
                 topic: name,
                 internal: topic.internal,
                 extractor: def.timestamp_extractor,
+                reset: reset(def, topic.internal),
             });
         }
     }
@@ -129,6 +130,16 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
         plan.sinks.push(SinkPlan { sink: *sink, partitions: count(&topic), topic, internal: def.topic.internal });
     }
     plan
+}
+
+/// Where a topic is begun. What another task has written to a repartition topic must be read, whoever reads it first.
+fn reset(source: &SourceDef, internal: bool) -> Option<OffsetReset> {
+    match source.reset {
+        _ if internal => Some(OffsetReset::Earliest),
+        Some(topology::OffsetReset::Earliest) => Some(OffsetReset::Earliest),
+        Some(topology::OffsetReset::Latest) => Some(OffsetReset::Latest),
+        None => None,
+    }
 }
 
 /// Builds one graph per sub-topology and throws it away: what a supplier finds wrong shows at the start, not on a worker.
