@@ -39,6 +39,7 @@ impl DriverBuilder {
             memory_budget: Some(256 << 20),
             session_timeout: FOREVER,
             heartbeat_interval: Some(FOREVER / 4),
+            rebalance_timeout: FOREVER / 2,
             max_poll_interval: FOREVER,
             transaction_timeout: FOREVER,
             poll: Duration::ZERO,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millpond_broker_api::{Broker, Change, Consumer, Isolation, Record, Source};
+use millpond_broker_api::{Admin, At, Broker, Change, Consumer, ErrorKind, Isolation, Record, Source};
 use millpond_broker_mem::EmbeddedBroker;
 use millpond_topology::{Header, Headers, Serde};
 
@@ -123,6 +123,7 @@ pub(super) fn decode<T: 'static>(serde: &dyn Serde<T>, bytes: Option<&[u8]>, wha
 pub(super) struct Reader {
     topic: String,
     consumer: Box<dyn Consumer>,
+    admin: Box<dyn Admin>,
     waiting: VecDeque<RawRecord>,
 }
 
@@ -133,10 +134,10 @@ impl Reader {
             let count = partitions(broker, topic).ok().flatten().unwrap_or(0);
             let add = |p: i32| Change::Add { source: Source(p.unsigned_abs()), topic, partition: p, from: 0 };
             consumer.assign(&(0..count).map(add).collect::<Vec<_>>())?;
-            Ok(consumer)
+            Ok((consumer, broker.admin()?))
         });
         match made {
-            Ok(consumer) => Self { topic: topic.to_owned(), consumer, waiting: VecDeque::new() },
+            Ok((consumer, admin)) => Self { topic: topic.to_owned(), consumer, admin, waiting: VecDeque::new() },
             Err(e) => panic!("cannot read topic=`{topic}`: {e:?}"),
         }
     }
@@ -149,26 +150,45 @@ impl Reader {
         self.waiting.pop_front()
     }
 
-    /// Takes all there is. The start of a topic whose head was deleted is looked for, as a new reader would.
+    /// Takes all there is.
     #[track_caller]
     fn fill(&mut self) {
+        if let Err(e) = self.try_fill() {
+            panic!("cannot read topic=`{}`: {e:?}", self.topic);
+        }
+    }
+
+    fn try_fill(&mut self) -> millpond_broker_api::Result<()> {
         let mut all = Vec::new();
         loop {
-            let batch = match self.consumer.poll(Duration::ZERO) {
-                Ok(batch) => batch,
-                Err(e) => panic!("cannot read topic=`{}`: {e:?}", self.topic),
-            };
-            if let Some((_, e)) = batch.faults.first() {
-                panic!("cannot read topic=`{}`: {e:?}", self.topic);
-            }
-            if batch.is_empty() {
+            let batch = self.consumer.poll(Duration::ZERO)?;
+            all.extend(batch.iter().map(|r| copy(&r)));
+            let (empty, faults) = (batch.is_empty(), batch.faults.to_vec());
+            if empty && faults.is_empty() {
                 break;
             }
-            all.extend(batch.iter().map(|r| copy(&r)));
+            for (source, error) in faults {
+                self.go_on(source, error)?;
+            }
         }
         all.sort_by_key(|r| (r.partition, r.offset));
         self.waiting.extend(all);
+        Ok(())
     }
+
+    /// A partition whose start was deleted is read from where it begins now.
+    fn go_on(&mut self, source: Source, error: millpond_broker_api::Error) -> millpond_broker_api::Result<()> {
+        if error.kind() != ErrorKind::OutOfRange {
+            return Err(error);
+        }
+        let start = self.admin.offsets(&[(&self.topic, partition(source), At::Start)])?;
+        let start = start.into_iter().next().unwrap_or(Err(error))?;
+        self.consumer.assign(&[Change::Seek(source, start)])
+    }
+}
+
+fn partition(source: Source) -> i32 {
+    i32::try_from(source.0).unwrap_or(i32::MAX)
 }
 
 fn copy(record: &Record<'_>) -> RawRecord {
@@ -182,7 +202,7 @@ fn copy(record: &Record<'_>) -> RawRecord {
         value: record.value.map(<[u8]>::to_vec),
         timestamp: record.timestamp,
         headers,
-        partition: i32::try_from(record.source.0).unwrap_or(i32::MAX),
+        partition: partition(record.source),
         offset: record.offset,
     }
 }

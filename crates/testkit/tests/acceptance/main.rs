@@ -1,0 +1,17 @@
+//! What applications may rely on, shown through the driver: every operator, nulls, time, state, errors and caches.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod cache;
+mod driver;
+mod dsl;
+mod errors;
+mod nulls;
+mod processor_api;
+mod punctuation;
+mod repartition;
+mod restart;
+mod stores;
+mod support;
+mod tables;
+mod time;

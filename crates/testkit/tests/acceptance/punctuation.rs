@@ -1,0 +1,266 @@
+//! Punctuation by stream time and by the wall clock.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use millpond_runtime::{Counter, Guarantee};
+use millpond_testkit::Driver;
+use millpond_topology::{
+    Consumed, Context, Error, I64, Init, KeyValue, Processor, Produced, Record, Result, Schedule, StoreRef, Timer, Utf8,
+};
+
+use crate::support::{BOTH, assert_names, builder, kvs, out, pipe};
+
+type Calls = Arc<Mutex<Vec<String>>>;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Hands records on, and has timers.
+struct Ticker {
+    calls: Calls,
+    first: Option<Timer>,
+}
+
+impl Processor for Ticker {
+    type In = Record<String, i64>;
+    type Out = Record<String, i64>;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, record: Self::In) -> Result {
+        if record.key == "cancel"
+            && let Some(timer) = self.first
+        {
+            cx.cancel(timer);
+            cx.cancel(timer);
+        }
+        cx.forward(record)
+    }
+}
+
+/// A driver with a ticker that `init` has set up.
+fn ticking(
+    guarantee: Guarantee,
+    init: impl Fn(&mut Init<'_, Ticker>, &mut Ticker) -> Result + Send + Sync + 'static,
+) -> (Driver, Calls) {
+    let calls = Calls::default();
+    let kept = calls.clone();
+    let driver = builder(|b| {
+        b.stream("in", Consumed::with(Utf8, I64))
+            .named("ticker")
+            .process((), move |cx, ()| {
+                let mut ticker = Ticker { calls: kept.clone(), first: None };
+                init(cx, &mut ticker)?;
+                Ok(ticker)
+            })
+            .to("out", Produced::with(Utf8, I64));
+    })
+    .start_time(100)
+    .guarantee(guarantee)
+    .build()
+    .unwrap();
+    (driver, calls)
+}
+
+fn note(ticker: &mut Ticker, name: &str, at: i64) -> Result {
+    ticker.calls.lock().unwrap().push(format!("{name}@{at}"));
+    Ok(())
+}
+
+fn taken(calls: &Calls) -> Vec<String> {
+    std::mem::take(&mut *calls.lock().unwrap())
+}
+
+#[test]
+fn b078_wall_clock_punctuation_first_call_and_missed_calls() {
+    let (driver, calls) = ticking(Guarantee::AtLeastOnce, |init, ticker| {
+        ticker.first = Some(init.schedule(Schedule::wall_clock_ms(10), |t, _, at| note(t, "w", at))?);
+        Ok(())
+    });
+    let mut now = 100;
+    for at in [100, 109, 110, 125, 129, 130, 200, 209, 210] {
+        driver.advance(ms(at - now)).unwrap();
+        now = at;
+    }
+    assert_eq!(taken(&calls), ["w@110", "w@125", "w@130", "w@200", "w@210"]);
+    assert_eq!(driver.count(Counter::PunctuateTotal), 5);
+}
+
+#[test]
+fn stream_time_punctuation_begins_with_the_first_record_and_follows_records_alone() {
+    let (driver, calls) = ticking(Guarantee::AtLeastOnce, |init, _| {
+        init.schedule(Schedule::stream_time_ms(10), |t, cx, at| {
+            assert_eq!(cx.stream_time(), at);
+            note(t, "s", at)
+        })
+        .map(drop)
+    });
+    driver.advance(Duration::from_secs(3_600)).unwrap();
+    assert!(taken(&calls).is_empty(), "the wall clock is not stream time");
+    pipe(&driver, &[("a", 1, 23), ("a", 1, 29), ("a", 1, 5), ("a", 1, 30), ("a", 1, 75), ("a", 1, 79), ("a", 1, 80)]);
+    assert_eq!(taken(&calls), ["s@23", "s@30", "s@75", "s@80"]);
+}
+
+#[test]
+fn b080_records_of_a_punctuation_have_its_time_and_no_source_and_are_committed() {
+    for guarantee in BOTH {
+        let (driver, calls) = ticking(guarantee, |init, _| {
+            init.schedule(Schedule::wall_clock_ms(1_000), |t, cx, at| {
+                let text = format!("{} {:?}", cx.timestamp() == at, cx.metadata());
+                t.calls.lock().unwrap().push(text);
+                let n = t.calls.lock().unwrap().len() as i64;
+                let time = cx.timestamp();
+                cx.forward(Record::new("k".to_owned(), n, time))
+            })
+            .map(drop)
+        });
+        let output = driver.output("out", Utf8, I64);
+        for second in 1..=3 {
+            driver.advance(Duration::from_secs(1)).unwrap();
+            let record = output.read().expect("it is committed though no input was read");
+            assert_eq!((record.value, record.timestamp), (second, 100 + second * 1_000));
+        }
+        assert_eq!(taken(&calls), ["true None"; 3]);
+        // A record before must not lend its source to the next punctuation.
+        pipe(&driver, &[("a", 1, 7)]);
+        driver.advance(Duration::from_secs(1)).unwrap();
+        assert_eq!(taken(&calls), ["true None"]);
+    }
+}
+
+#[test]
+fn b081_cancelling_and_scheduling_inside_a_punctuation() {
+    let (driver, calls) = ticking(Guarantee::AtLeastOnce, |init, ticker| {
+        ticker.first = Some(init.schedule(Schedule::wall_clock_ms(10), |t, cx, at| {
+            note(t, "p1", at)?;
+            let first = t.first.expect("it was set");
+            cx.cancel(first);
+            cx.schedule(Schedule::wall_clock_ms(5), move |t, cx, at| {
+                note(t, "p2", at)?;
+                cx.cancel(first);
+                Ok(())
+            })
+            .map(drop)
+        })?);
+        Ok(())
+    });
+    for _ in 0..5 {
+        driver.advance(ms(5)).unwrap();
+    }
+    assert_eq!(taken(&calls), ["p1@110", "p2@115", "p2@120", "p2@125"]);
+}
+
+#[test]
+fn punctuations_that_are_due_at_once_run_in_the_order_they_were_made() {
+    let (driver, calls) = ticking(Guarantee::AtLeastOnce, |init, _| {
+        init.schedule(Schedule::wall_clock_ms(10), |t, _, at| note(t, "one", at))?;
+        init.schedule(Schedule::wall_clock_ms(10), |t, _, at| note(t, "two", at))?;
+        Ok(())
+    });
+    driver.advance(ms(10)).unwrap();
+    assert_eq!(taken(&calls), ["one@110", "two@110"]);
+}
+
+#[test]
+fn a_record_can_cancel_a_punctuation() {
+    let (driver, calls) = ticking(Guarantee::AtLeastOnce, |init, ticker| {
+        ticker.first = Some(init.schedule(Schedule::wall_clock_ms(10), |t, _, at| note(t, "w", at))?);
+        Ok(())
+    });
+    driver.advance(ms(10)).unwrap();
+    pipe(&driver, &[("cancel", 1, 0)]);
+    driver.advance(ms(100)).unwrap();
+    assert_eq!(taken(&calls), ["w@110"]);
+}
+
+#[test]
+fn b081_an_error_in_a_punctuation_names_the_node_or_is_counted() {
+    let (driver, _) = ticking(Guarantee::AtLeastOnce, |init, _| {
+        init.schedule(Schedule::wall_clock_ms(10), |_, _, _| Err(Error::other("no such luck"))).map(drop)
+    });
+    let error = driver.advance(ms(10)).unwrap_err();
+    assert_names(&error, &["punctuation", "task=`0_0`", "node=`ticker`", "no such luck"]);
+    let again = driver.input("in", Utf8, I64).pipe("a", 1, 0).unwrap_err();
+    assert_names(&again, &["no such luck"]);
+}
+
+/// Keeps the last value of each key, and lets those below 10 go at a punctuation.
+struct Expiring {
+    rows: StoreRef<KeyValue<String, i64>>,
+}
+
+impl Processor for Expiring {
+    type In = Record<String, i64>;
+    type Out = Record<String, i64>;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, record: Self::In) -> Result {
+        cx.store(&self.rows)?.put(&record.key, &record.value)
+    }
+}
+
+fn expire(p: &mut Expiring, cx: &mut Context<'_, Expiring>, at: i64) -> Result {
+    let mut rows = cx.store(&p.rows)?.all();
+    while let Some((key, value)) = rows.next(cx)? {
+        if value == 666 {
+            return Err(Error::other("met the beast"));
+        }
+        if value == 667 {
+            panic!("met the beast's neighbour");
+        }
+        if value < 10 {
+            cx.store(&p.rows)?.delete(&key)?;
+            cx.forward(Record::new(key, value, at))?;
+        }
+    }
+    Ok(())
+}
+
+fn expiring(policy: &str, guarantee: Guarantee) -> Driver {
+    builder(|b| {
+        let rows = b.key_value_store("rows", Utf8, I64);
+        b.stream("in", Consumed::with(Utf8, I64))
+            .process(&rows, |init, rows| {
+                init.schedule(Schedule::wall_clock_ms(1_000), expire)?;
+                Ok(Expiring { rows })
+            })
+            .to("out", Produced::with(Utf8, I64));
+    })
+    .guarantee(guarantee)
+    .setting("processing.exception.handler", policy)
+    .build()
+    .unwrap()
+}
+
+#[test]
+fn a_punctuation_scans_forwards_and_deletes() {
+    for guarantee in BOTH {
+        let driver = expiring("fail", guarantee);
+        pipe(&driver, &[("a", 1, 0), ("b", 20, 0), ("c", 3, 0)]);
+        driver.advance(ms(1_000)).unwrap();
+        assert_eq!(out(&driver), kvs(&[("a", 1), ("c", 3)]));
+        let rows = driver.store("rows", Utf8, I64);
+        assert_eq!(rows.all(), kvs(&[("b", 20)]));
+        assert_eq!(rows.changelog(), rows.all());
+        driver.restart_without_state().unwrap();
+        assert_eq!(rows.all(), kvs(&[("b", 20)]));
+    }
+}
+
+#[test]
+fn a_punctuation_that_fails_half_way_has_no_effect() {
+    for guarantee in BOTH {
+        for (beast, from) in [(666, "c"), (667, "d")] {
+            let driver = expiring("continue", guarantee);
+            pipe(&driver, &[("a", 1, 0), ("b", 2, 0), (from, beast, 0)]);
+            driver.advance(ms(1_000)).unwrap();
+            assert!(out(&driver).is_empty());
+            let rows = driver.store("rows", Utf8, I64);
+            assert_eq!(rows.all(), kvs(&[("a", 1), ("b", 2), (from, beast)]));
+            assert_eq!(rows.changelog(), rows.all());
+            assert_eq!(driver.count(Counter::DroppedRecordsTotal), 1, "the failed punctuation is counted");
+            pipe(&driver, &[(from, 4, 0)]);
+            driver.advance(ms(1_000)).unwrap();
+            assert_eq!(out(&driver), kvs(&[("a", 1), ("b", 2), (from, 4)]), "and the next one does it all");
+        }
+    }
+}
