@@ -29,7 +29,7 @@ mod record;
 
 pub use admin::{Admin, At, NewTopic, TopicInfo};
 pub use broker::{Broker, Isolation};
-pub use clock::Clock;
+pub use clock::{Clock, SystemClock};
 pub use consumer::{Batch, Change, Consumer, Source};
 pub use error::{Error, ErrorKind, Result};
 pub use offsets::{Committed, GroupOffset, GroupOffsets, Member, Stable};
@@ -47,6 +47,9 @@ const _: () = {
     send::<std::sync::Arc<dyn Broker>>();
     sync::<std::sync::Arc<dyn Broker>>();
     sync::<std::sync::Arc<dyn Clock>>();
+    send::<SystemClock>();
+    sync::<SystemClock>();
+    send::<membership::Machine>();
     send::<Error>();
     sync::<Error>();
     assert!(size_of::<Result<()>>() == size_of::<usize>(), "an error travels in a register");

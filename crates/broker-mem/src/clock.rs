@@ -1,8 +1,8 @@
-//! Clocks: one that a test moves, and the system's.
+//! A clock that a test moves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use millpond_broker_api::Clock;
 
@@ -56,37 +56,5 @@ impl Clock for ManualClock {
 
     fn wall_ms(&self) -> i64 {
         self.start_ms + i64::try_from(self.now().as_millis()).unwrap_or(i64::MAX / 2)
-    }
-}
-
-/// The system's time.
-#[derive(Clone, Copy, Debug)]
-pub struct SystemClock {
-    start: Instant,
-}
-
-impl SystemClock {
-    /// Monotonic time counts from here.
-    #[expect(clippy::disallowed_methods, reason = "this is the system's implementation of the `Clock` port")]
-    pub fn new() -> Self {
-        Self { start: Instant::now() }
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock for SystemClock {
-    fn now(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "this is the system's implementation of the `Clock` port")]
-    fn wall_ms(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 }

@@ -40,7 +40,7 @@ mod topics;
 mod transactions;
 
 pub use broker::{EmbeddedBroker, Options};
-pub use clock::{ManualClock, SystemClock};
+pub use clock::ManualClock;
 pub use faults::{Faults, Op, OpKind, Verdict};
 pub use inspect::{Dumped, DumpedRecord, GroupPhase, GroupState, TransactionState, Visibility};
 
@@ -48,5 +48,4 @@ const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<EmbeddedBroker>();
     shared::<ManualClock>();
-    shared::<SystemClock>();
 };

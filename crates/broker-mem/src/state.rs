@@ -4,10 +4,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use millpond_broker_api::membership::code;
-use millpond_broker_api::{Clock, Error, ErrorKind, GroupOffset, Member, Offset, Result};
+use millpond_broker_api::{Clock, Error, ErrorKind, GroupOffset, Member, Offset, Result, SystemClock};
 
 use crate::broker::Options;
-use crate::clock::{ManualClock, SystemClock};
+use crate::clock::ManualClock;
 use crate::faults::{Op, Plan, Verdict};
 use crate::groups::Groups;
 use crate::link::Links;

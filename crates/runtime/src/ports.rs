@@ -5,46 +5,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use millpond_broker_api::Clock;
-
+pub use millpond_broker_api::{Clock, SystemClock};
 use millpond_changelog::{Changelog, Decision, ShardMetadata};
 
 use crate::metrics::{Metrics, NoMetrics};
 use crate::task::TaskId;
-
-/// The system's clock.
-#[derive(Debug)]
-pub struct SystemClock {
-    start: Instant,
-}
-
-impl SystemClock {
-    /// A clock whose monotonic time starts now.
-    #[expect(clippy::disallowed_methods, reason = "this is the port that the lint points to")]
-    pub fn new() -> Self {
-        Self { start: Instant::now() }
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock for SystemClock {
-    fn now(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "this is the port that the lint points to")]
-    fn wall_ms(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    }
-}
 
 /// Where random numbers come from; they name processes, nothing secret.
 pub trait Random: Send + Sync {
