@@ -431,7 +431,7 @@ fn twin_and_refusals_are_the_end() {
 
 #[test]
 fn b116_work_is_exclusive_until_a_rebalance_could_have_removed_the_member() {
-    let mut member = Member::new();
+    let member = Member::new();
     assert_eq!(member.machine.exclusive_until(), None, "no membership, nothing exclusive");
     let settings = Settings::default();
     let mut member = Member::stable(settings.clone());
