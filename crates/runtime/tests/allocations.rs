@@ -3,6 +3,7 @@
 //!
 //! What remains is counted by step, which processes 256 records: the in-process broker makes a segment (three blocks) of
 //! what was sent to each partition, and a worker lists the partitions that it pauses and resumes.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, also in what tests share")]
 
 use std::sync::Arc;
 use std::time::Duration;

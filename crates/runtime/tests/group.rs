@@ -80,8 +80,7 @@ impl World {
             let partition = millpond_changelog::partition_for_key(key.as_bytes(), PARTITIONS);
             let timestamp = millpond_runtime::Clock::wall_ms(&self.clock);
             let (key_bytes, value) = (Some(key.as_bytes()), Some(&b"x"[..]));
-            let record =
-                Outgoing { topic, partition, timestamp, key: key_bytes, value, headers: &[], tag: 0 };
+            let record = Outgoing { topic, partition, timestamp, key: key_bytes, value, headers: &[], tag: 0 };
             assert_eq!(producer.send(&record).unwrap(), Sent::Queued);
             *self.sent.entry(key).or_default() += 1;
         }

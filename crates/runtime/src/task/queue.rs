@@ -239,7 +239,8 @@ mod tests {
         let headers = One(vec![("a", Some(b"1".to_vec())), ("b", None), ("a", Some(vec![]))]);
         let none = One(vec![]);
         let big = vec![9; 3 * CHUNK];
-        let inputs: Vec<(Option<&[u8]>, Option<&[u8]>, &One)> = vec![
+        type Row<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a One);
+        let inputs: [Row<'_>; 4] = [
             (Some(b"k"), Some(b"v"), &headers),
             (None, Some(b""), &none),
             (Some(b""), None, &headers),
