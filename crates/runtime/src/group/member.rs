@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -12,44 +12,15 @@ use millpond_broker_api::membership::{
 };
 
 use super::distribute::distribute;
+use super::seat::{Seat, WorkerHandle};
 use crate::assign::{ClusterView, MemberView, Subscription, TaskAssignment, assign};
 use crate::error::{Error, ErrorKind, Result};
 use crate::instance::Shared;
 use crate::task::TaskId;
-use crate::worker::{Pulse, ToMember, ToWorker};
+use crate::worker::{ToMember, ToWorker};
 
 /// The protocol's name: it stands for the user data's format and the assignor.
 const PROTOCOL: &str = "millpond-1";
-
-/// A worker as its instance's member knows it.
-pub(crate) struct WorkerHandle {
-    pub(crate) inbox: Sender<ToWorker>,
-    pub(crate) waker: Waker,
-    pub(crate) pulse: Arc<Pulse>,
-}
-
-impl WorkerHandle {
-    pub(crate) fn tell(&self, message: ToWorker) {
-        // A worker that is gone has stopped the application already.
-        if self.inbox.send(message).is_ok() {
-            self.waker.wake_by_ref();
-        }
-    }
-}
-
-/// What the member keeps of a worker.
-struct Seat {
-    handle: WorkerHandle,
-    /// What it was given last.
-    tasks: BTreeSet<TaskId>,
-    /// What it may have open: what it was given, and what it has not yet given back.
-    may_hold: BTreeSet<TaskId>,
-    /// Has committed since the last notice of a rebalance.
-    committed: bool,
-    /// Makes no steps: gets no tasks, and those it has cannot run elsewhere in this process.
-    stuck: bool,
-    stopped: bool,
-}
 
 /// The member of an instance.
 pub(crate) struct GroupMember {
@@ -83,20 +54,12 @@ impl GroupMember {
             prepare_time: settings.rebalance_timeout / 2,
             ..MemberSettings::default()
         };
-        let seat = |handle| Seat {
-            handle,
-            tasks: BTreeSet::new(),
-            may_hold: BTreeSet::new(),
-            committed: false,
-            stuck: false,
-            stopped: false,
-        };
         let mut member = Self {
             shared: Arc::clone(shared),
             machine: Machine::new(member_settings, Vec::new()),
             link,
             inbox,
-            workers: workers.into_iter().map(seat).collect(),
+            workers: workers.into_iter().map(Seat::new).collect(),
             commands: Vec::new(),
             assigned: BTreeSet::new(),
             generation: None,
@@ -151,8 +114,15 @@ impl GroupMember {
     }
 
     fn handle(&mut self, event: Event) -> Result {
-        let now = self.shared.ports.clock.now();
-        self.machine.handle(now, event, &mut self.commands);
+        self.feed(event);
+        self.run_commands()
+    }
+
+    fn feed(&mut self, event: Event) {
+        self.machine.handle(self.shared.ports.clock.now(), event, &mut self.commands);
+    }
+
+    fn run_commands(&mut self) -> Result {
         // A command may lead to an event that leads to more commands.
         while !self.commands.is_empty() {
             for command in std::mem::take(&mut self.commands) {
@@ -160,10 +130,6 @@ impl GroupMember {
             }
         }
         Ok(())
-    }
-
-    fn feed(&mut self, event: Event) {
-        self.machine.handle(self.shared.ports.clock.now(), event, &mut self.commands);
     }
 
     fn execute(&mut self, command: Command) -> Result {
@@ -345,15 +311,6 @@ impl GroupMember {
         if self.stopping && self.workers.iter().all(|w| w.stopped) {
             self.feed(Event::Leave);
         }
-    }
-
-    fn run_commands(&mut self) -> Result {
-        while !self.commands.is_empty() {
-            for command in std::mem::take(&mut self.commands) {
-                self.execute(command)?;
-            }
-        }
-        Ok(())
     }
 
     /// A worker has the tasks of a generation, and has given back all others.

@@ -2,5 +2,7 @@
 
 mod distribute;
 mod member;
+mod seat;
 
-pub(crate) use member::{GroupMember, WorkerHandle};
+pub(crate) use member::GroupMember;
+pub(crate) use seat::WorkerHandle;
