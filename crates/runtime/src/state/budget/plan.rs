@@ -7,13 +7,13 @@ use crate::state::error::{Result, StateError, StateErrorKind};
 pub struct MemorySettings {
     /// `memory.budget.bytes`: what all stores, caches and buffers of the process may hold. `None`: a quarter of what
     /// [`available_memory`](super::available_memory) says.
-    pub budget: Option<i64>,
+    pub budget: Option<u64>,
     /// `statestore.cache.max.bytes`: clean and pending entries of all overlays; with 0 they go as soon as they
     /// are noticed, and nothing should be held back.
     /// `None`: a quarter of the budget.
-    pub cache_max: Option<i64>,
+    pub cache_max: Option<u64>,
     /// `statestore.uncommitted.max.bytes`: logged entries of all overlays. `None`: an eighth of the budget.
-    pub uncommitted_max: Option<i64>,
+    pub uncommitted_max: Option<u64>,
 }
 
 /// The memory budget of a process, split; all in bytes. The parts never exceed the whole.
@@ -49,15 +49,15 @@ impl MemoryBudget {
     ///
     /// # Errors
     ///
-    /// [`StateErrorKind::Invalid`], naming key, value and remedy, for a negative or too small number, and for overlays that
-    /// leave less than a quarter of the budget to everything else.
+    /// [`StateErrorKind::Invalid`], naming key, value and remedy, for a number that is too small, and for overlays that leave
+    /// less than a quarter of the budget to everything else.
     pub fn plan(settings: &MemorySettings, available: u64) -> Result<Self> {
         let total = match settings.budget {
             None => (available / 4).max(Self::MIN),
             Some(bytes) => number(Self::BUDGET, bytes, Self::MIN)?,
         };
         let eighth = total / 8;
-        let cache = settings.cache_max.map(|bytes| number(Self::CACHE, bytes, 0)).transpose()?;
+        let cache = settings.cache_max;
         let uncommitted = settings.uncommitted_max.map(|bytes| number(Self::UNCOMMITTED, bytes, 1)).transpose()?;
         // Where only one of the two is given, the other one takes what is usual or what is left.
         let room = total - 2 * eighth;
@@ -100,13 +100,13 @@ fn invalid(remedy: &'static str) -> StateError {
 }
 
 /// A number of bytes that must be at least `min`.
-fn number(key: &'static str, bytes: i64, min: u64) -> Result<u64> {
-    match u64::try_from(bytes) {
-        Ok(bytes) if bytes >= min => Ok(bytes),
-        _ => Err(invalid("give at least the minimum, or leave the key out for the default")
-            .with(key, bytes)
-            .with("minimum", min)),
+fn number(key: &'static str, bytes: u64, min: u64) -> Result<u64> {
+    if bytes >= min {
+        return Ok(bytes);
     }
+    Err(invalid("give at least the minimum, or leave the key out for the default")
+        .with(key, bytes)
+        .with("minimum", min))
 }
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn plan(budget: Option<i64>, cache: Option<i64>, uncommitted: Option<i64>) -> Result<MemoryBudget> {
+    fn plan(budget: Option<u64>, cache: Option<u64>, uncommitted: Option<u64>) -> Result<MemoryBudget> {
         MemoryBudget::plan(&MemorySettings { budget, cache_max: cache, uncommitted_max: uncommitted }, 16 * GIB)
     }
 
@@ -141,8 +141,8 @@ mod tests {
         {
             let plan = plan(Some(total), cache, uncommitted).unwrap();
             assert_eq!((plan.total, sum(&plan)), (64 << 20, 64 << 20));
-            assert!(cache.is_none_or(|cache| cache as u64 == plan.cache));
-            assert!(uncommitted.is_none_or(|uncommitted| uncommitted as u64 == plan.uncommitted));
+            assert!(cache.is_none_or(|cache| cache == plan.cache));
+            assert!(uncommitted.is_none_or(|uncommitted| uncommitted == plan.uncommitted));
             assert!(plan.uncommitted > 0 && plan.write_buffers >= 3 << 20);
         }
     }
@@ -150,15 +150,12 @@ mod tests {
     #[test]
     fn wrong_numbers_are_named_with_a_remedy() {
         let cases = [
-            (Some(-1), None, None, "memory.budget.bytes=`-1`"),
             (Some(1024), None, None, "memory.budget.bytes=`1024` minimum=`8388608`"),
-            (None, Some(-5), None, "statestore.cache.max.bytes=`-5`"),
             (None, None, Some(0), "statestore.uncommitted.max.bytes=`0`"),
-            (None, None, Some(-1), "statestore.uncommitted.max.bytes=`-1`"),
             (Some(16 << 20), Some(16 << 20), None, "statestore.cache.max.bytes=`16777216`"),
             (Some(16 << 20), Some(12 << 20), None, "statestore.cache.max.bytes=`12582912`"),
             (Some(16 << 20), Some(10 << 20), Some(10 << 20), "statestore.uncommitted.max.bytes=`10485760`"),
-            (None, Some(i64::MAX), Some(i64::MAX), "statestore.cache.max.bytes=`9223372036854775807`"),
+            (None, Some(u64::MAX), Some(u64::MAX), "statestore.cache.max.bytes=`18446744073709551615`"),
         ];
         for (budget, cache, uncommitted, expected) in cases {
             let error = plan(budget, cache, uncommitted).unwrap_err();
