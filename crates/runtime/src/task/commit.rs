@@ -50,6 +50,7 @@ impl Worker {
         if self.shared.planted(Bug::NoFence) {
             (member.generation, member.member_id, member.instance_id) = (-1, "".into(), None);
         }
+        let _span = tracing::debug_span!("commit", worker = self.number, generation = member.generation).entered();
         let began = self.shared.ports.clock.now();
         self.shared.pass(FailPoint::CommitStarted)?;
         self.drain_all()?;
@@ -90,15 +91,8 @@ impl Worker {
     }
 
     fn drain_all(&mut self) -> Result {
-        let (now, wall) = (self.shared.ports.clock.now(), self.shared.ports.clock.wall_ms());
         let shared = self.shared.clone();
-        let mut cx = Processing {
-            topology: &shared.topology,
-            settings: &shared.settings,
-            collector: &mut self.collector,
-            now,
-            wall,
-        };
+        let mut cx = Processing::begin(&shared, &mut self.collector);
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             self.at_work = Some(task.id);
             task.drain(&mut cx)?;
@@ -190,6 +184,7 @@ impl Worker {
     fn apply_task(&mut self, at: usize, now: Duration) -> Result {
         let Some(task) = self.tasks.get_mut(at) else { return Ok(()) };
         let id = task.id;
+        let _span = tracing::debug_span!("apply", task = %id).entered();
         let Some(stores) = task.stores.as_mut() else { return Ok(()) };
         for shard in 0..stores.shards().len() {
             stores.apply(shard, now).map_err(|e| e.with("task", id))?;
@@ -240,7 +235,7 @@ impl Worker {
         metrics.add(Counter::CommitTotal, Scope::Worker(self.number), 1);
         let micros = now.saturating_sub(began).as_micros() as u64;
         metrics.set(Gauge::CommitMicros, Scope::Worker(self.number), micros);
-        tracing::debug!(worker = self.number, micros, "committed");
+        tracing::debug!(micros, "committed");
     }
 }
 
@@ -248,18 +243,14 @@ impl Task {
     /// `ends`: by store, the next offset of its changelog, where it moved.
     fn note_offsets(&mut self, ends: &[Option<i64>], wall: i64) {
         let Some(stores) = self.stores.as_mut() else { return };
-        let observed = self.stream_time;
-        let mut moved: Vec<(usize, String, i64, String)> = Vec::new();
-        for (store, end) in stores.stores().iter().zip(ends) {
-            if let (Some(topic), Some(end)) = (&store.plan.changelog, end) {
-                moved.push((store.shard, topic.clone(), *end, store.plan.name.clone()));
+        let (stores, shards) = stores.parts_mut();
+        for (store, end) in stores.iter().zip(ends) {
+            if let (Some(topic), Some(end), Some(shard)) = (&store.plan.changelog, end, shards.get_mut(store.shard)) {
+                shard.metadata.set_changelog(topic, 0, self.id.partition, *end);
+                shard.metadata.observe(&store.plan.name, self.stream_time);
             }
         }
-        for (n, shard) in stores.shards_mut().iter_mut().enumerate() {
-            for (_, topic, end, name) in moved.iter().filter(|(at, ..)| *at == n) {
-                shard.metadata.set_changelog(topic, 0, self.id.partition, *end);
-                shard.metadata.observe(name, observed);
-            }
+        for shard in shards {
             for input in &self.inputs {
                 shard.metadata.set_input(&input.topic, input.partition, input.next);
             }

@@ -165,6 +165,11 @@ impl TaskStores {
         &mut self.shards
     }
 
+    /// The stores, and the shards that they name by their places.
+    pub(crate) fn parts_mut(&mut self) -> (&[TaskStore], &mut [TaskShard]) {
+        (&self.stores, &mut self.shards)
+    }
+
     /// A store's overlay and shard by place: for draining.
     pub(crate) fn at(&mut self, place: usize) -> Option<(&mut TaskStore, &dyn Read)> {
         let store = self.stores.get_mut(place)?;
@@ -284,8 +289,9 @@ impl TaskShard {
     pub(crate) fn flush_if_due(&mut self, now: Duration, interval: Duration) -> Result<bool> {
         let due = self.unflushed_since.is_some_and(|since| now.saturating_sub(since) >= interval);
         if due {
-            self.flush(Flush::Start)?;
-            self.flushing = true;
+            let failed = |e| Error::store("flush a shard", e).with("engine", self.engine);
+            self.shard.flush(Flush::Start).map_err(failed)?;
+            (self.unflushed_since, self.flushing) = (None, true);
         }
         Ok(due)
     }
@@ -303,12 +309,6 @@ impl TaskShard {
         self.flushing = false;
         self.durable = Some(metadata.clone());
         Ok(Some(metadata))
-    }
-
-    pub(crate) fn flush(&mut self, how: Flush) -> Result {
-        self.shard.flush(how).map_err(|e| Error::store("flush a shard", e).with("engine", self.engine))?;
-        self.unflushed_since = None;
-        Ok(())
     }
 }
 

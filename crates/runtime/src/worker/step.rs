@@ -8,7 +8,9 @@ use millpond_topology::PunctuationType;
 
 use super::Worker;
 use crate::error::{Disposition, Error, ErrorKind, Result};
+use crate::instance::Shared;
 use crate::metrics::{Counter, Gauge, Scope};
+use crate::output::Collector;
 use crate::ports::FailPoint;
 use crate::task::process::Processing;
 use crate::task::{Counts, TaskState};
@@ -17,6 +19,14 @@ use crate::task::{Counts, TaskState};
 const TURN: usize = 256;
 /// Keys looked up ahead of their records.
 const LOOK_AHEAD: usize = 32;
+
+impl<'a> Processing<'a> {
+    /// What the tasks of a worker process with, as of now.
+    pub(crate) fn begin(shared: &'a Shared, collector: &'a mut Collector) -> Self {
+        let Shared { topology, settings, ports, .. } = shared;
+        Self { topology, settings, collector, now: ports.clock.now(), wall: ports.clock.wall_ms() }
+    }
+}
 
 impl Worker {
     /// Makes one step; waits up to `max_wait` if there is nothing to do. Answers whether there was. What cannot be mended
@@ -196,14 +206,7 @@ impl Worker {
             return Ok(false);
         }
         let shared = self.shared.clone();
-        let clock = &shared.ports.clock;
-        let mut cx = Processing {
-            topology: &shared.topology,
-            settings: &shared.settings,
-            collector: &mut self.collector,
-            now: clock.now(),
-            wall: clock.wall_ms(),
-        };
+        let mut cx = Processing::begin(&shared, &mut self.collector);
         let mut busy = false;
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             self.at_work = Some(task.id);
@@ -229,15 +232,8 @@ impl Worker {
             return Ok(());
         }
         let shared = self.shared.clone();
-        let clock = &shared.ports.clock;
-        let (now, wall) = (clock.now(), clock.wall_ms());
-        let mut cx = Processing {
-            topology: &shared.topology,
-            settings: &shared.settings,
-            collector: &mut self.collector,
-            now,
-            wall,
-        };
+        let mut cx = Processing::begin(&shared, &mut self.collector);
+        let wall = cx.wall;
         for task in self.tasks.iter_mut().filter(|t| t.is_punctuation_due(wall)) {
             self.at_work = Some(task.id);
             task.punctuate(&mut cx, PunctuationType::WallClockTime)?;
@@ -256,14 +252,7 @@ impl Worker {
             return Ok(());
         }
         let shared = self.shared.clone();
-        let clock = &shared.ports.clock;
-        let mut cx = Processing {
-            topology: &shared.topology,
-            settings: &shared.settings,
-            collector: &mut self.collector,
-            now: clock.now(),
-            wall: clock.wall_ms(),
-        };
+        let mut cx = Processing::begin(&shared, &mut self.collector);
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             self.at_work = Some(task.id);
             task.make_room(&mut cx, &shared.budget)?;
