@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millpond_broker_api::{Broker, Change, Isolation, NewTopic, Outgoing, Source};
-use millpond_broker_mem::{EmbeddedBroker, ManualClock};
+use millpond_broker_api::{Broker, Change, ErrorKind, Isolation, NewTopic, Outgoing, Source};
+use millpond_broker_mem::{EmbeddedBroker, ManualClock, OpKind, Verdict};
 use millpond_runtime::{Guarantee, Instance, InstanceSpec, Ports, Settings};
 use millpond_store_mem::MemEngine;
 use millpond_topology::{Consumed, Grouped, I64, Materialized, Produced, Topology, Utf8};
@@ -68,11 +68,12 @@ fn read_out(broker: &EmbeddedBroker) -> BTreeMap<String, i64> {
     }
 }
 
-fn run(guarantee: Guarantee, workers: usize, cache: u64) {
+fn run(guarantee: Guarantee, workers: usize, cache: u64, faults: &[(OpKind, Verdict)]) {
     let clock = ManualClock::new();
     let broker = EmbeddedBroker::with_clock(clock.clone());
     create(&broker);
     produce(&broker, 1_000);
+    faults.iter().for_each(|(op, verdict)| broker.plan(*op, *verdict));
     let settings = Settings { guarantee, workers, cache_max: Some(cache), ..Settings::new("app") };
     let spec = InstanceSpec {
         settings,
@@ -107,8 +108,15 @@ fn counts_are_right_for_both_guarantees_with_and_without_a_cache() {
     for guarantee in [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce] {
         for workers in [1, 2] {
             for cache in [0, 1 << 20] {
-                run(guarantee, workers, cache);
+                run(guarantee, workers, cache, &[]);
             }
         }
+    }
+}
+
+#[test]
+fn input_offsets_that_did_not_get_through_are_committed_later_and_nothing_counts_twice() {
+    for verdict in [Verdict::DropRequest, Verdict::DropReply, Verdict::Fail(ErrorKind::Retriable)] {
+        run(Guarantee::AtLeastOnce, 1, 0, &[(OpKind::OffsetCommit, verdict); 2]);
     }
 }

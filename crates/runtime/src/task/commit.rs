@@ -57,7 +57,7 @@ impl Worker {
         self.shared.pass(FailPoint::CommitDrained)?;
         self.collector.flush()?;
         self.shared.pass(FailPoint::CommitFlushed)?;
-        let progress = self.progress();
+        let mut progress = self.progress();
         let skew = i64::from(self.shared.planted(Bug::OffsetOffByOne));
         if self.shared.planted(Bug::ApplyBeforeCommit) {
             self.apply_all()?;
@@ -72,7 +72,9 @@ impl Worker {
         if !self.exactly_once() {
             let wait = self.shared.settings.request_timeout;
             let outcome = self.offsets.commit(&member, &Self::group_offsets(&self.tasks, &progress, skew), wait);
-            self.conclude_offsets(outcome)?;
+            if !self.conclude_offsets(outcome)? {
+                progress.clear();
+            }
             self.shared.pass(FailPoint::CommitOffsets)?;
         }
         self.committed(began, &progress);
@@ -141,18 +143,21 @@ impl Worker {
         Err(failed)
     }
 
-    /// What a plain commit's end means. One that did not get through is made again with the next: offsets only grow, and
-    /// what they cover is safe in the log already.
-    fn conclude_offsets(&mut self, outcome: CommitOutcome) -> Result {
+    /// What a plain commit's end means; answers whether the offsets are there. Those that did not get through are committed
+    /// again with the next: offsets only grow, and what they cover is in the log and in the shards already.
+    fn conclude_offsets(&mut self, outcome: CommitOutcome) -> Result<bool> {
         let op = "commit offsets";
+        let passing = |e: &broker::Error| e.kind() == broker::ErrorKind::Retriable;
         match outcome {
-            CommitOutcome::Committed => Ok(()),
+            CommitOutcome::Committed => return Ok(true),
+            CommitOutcome::Fenced(e) => return Err(Error::broker(op, e)),
+            CommitOutcome::Aborted(e) if !passing(&e) => return Err(Error::broker(op, e)),
             CommitOutcome::Aborted(e) | CommitOutcome::Unknown(e) => {
-                self.shared.ports.metrics.add(Counter::CommitFailedTotal, Scope::Worker(self.number), 1);
-                Err(Error::new(ErrorKind::Broker, op).caused_by(e))
+                tracing::warn!("input offsets are committed with the next commit: {e}");
             }
-            CommitOutcome::Fenced(e) => Err(Error::broker(op, e)),
         }
+        self.shared.ports.metrics.add(Counter::CommitFailedTotal, Scope::Worker(self.number), 1);
+        Ok(false)
     }
 
     /// Gives every shard its batch. A shard that fails is opened anew and restored; the interval is in the log already, so
@@ -218,7 +223,7 @@ impl Worker {
         Ok(())
     }
 
-    /// All of it is done.
+    /// All of it is done, `progress` included.
     fn committed(&mut self, began: Duration, progress: &[Progress]) {
         for p in progress {
             if let Some(input) = self.tasks.get_mut(p.task).and_then(|t| t.inputs.get_mut(p.input)) {
