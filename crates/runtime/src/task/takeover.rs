@@ -73,6 +73,7 @@ impl Worker {
 
     fn take_over_step(&mut self, id: TaskId) -> Result<bool> {
         let Some(state) = self.task(id).map(|t| t.state()) else { return Ok(false) };
+        let _span = tracing::debug_span!("takeover", task = %id, state = state.name()).entered();
         match state {
             TaskState::Created => self.open(id),
             TaskState::Offsets => self.fetch_offsets(id),
@@ -252,6 +253,10 @@ impl Worker {
             let mut remaining = 0;
             for restore in &mut task.takeover.restores {
                 for source in restore.reading().collect::<Vec<_>>() {
+                    // So that the progress can say that an open transaction is what it waits for.
+                    if let Some(stable_end) = self.restore_consumer.known_end(source) {
+                        restore.stable_end(source, stable_end);
+                    }
                     let position = match by_records {
                         false => self.restore_consumer.position(source),
                         true => seen.get(&source).copied(),
@@ -306,7 +311,7 @@ impl Worker {
         let Some(task) = self.tasks.get_mut(at) else { return Ok(false) };
         if !task.takeover.restores.iter().all(Restore::has_arrived) {
             let waiting = task.takeover.restores.iter().flat_map(Restore::progress).find_map(|p| p.waiting);
-            task.takeover.waiting = waiting.map(|w| format!("{w:?}"));
+            task.takeover.waiting = waiting.map(|w| w.to_string());
             return Ok(false);
         }
         let Some(stores) = task.stores.as_mut() else { return Ok(false) };
