@@ -1,13 +1,12 @@
 //! Which space of a shard a store has: written down beside the shard, so that a store keeps its space when others come and go.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 
 use millpond_store_api::SpaceId;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::state::{StateError, StateErrorKind, read_file, replace_file};
 
 const FILE: &str = "SPACES";
 
@@ -15,13 +14,7 @@ const FILE: &str = "SPACES";
 /// written anew if there are new names; without one, numbers follow the order.
 pub(crate) fn assign(dir: Option<&Path>, stores: &[&str]) -> Result<Vec<SpaceId>> {
     let Some(dir) = dir else { return Ok((0..stores.len()).map(|n| SpaceId(n as u16)).collect()) };
-    let failed = |op, e: io::Error| {
-        Error::new(ErrorKind::StateDir, op)
-            .with("file", dir.join(FILE).display())
-            .caused_by(e)
-            .remedy("check permissions and free space of the state directory")
-    };
-    let mut known = read(dir).map_err(|e| failed("read the list of spaces", e))?;
+    let mut known = read(dir)?;
     let before = known.len();
     for store in stores {
         if !known.contains_key(*store) {
@@ -30,38 +23,32 @@ pub(crate) fn assign(dir: Option<&Path>, stores: &[&str]) -> Result<Vec<SpaceId>
         }
     }
     if known.len() > before {
-        write(dir, &known).map_err(|e| failed("write the list of spaces", e))?;
+        let lines: String = known.iter().map(|(store, number)| format!("{number} {store}\n")).collect();
+        replace_file("write the list of spaces", dir, FILE, &lines)?;
     }
     Ok(stores.iter().filter_map(|store| known.get(*store)).map(|n| SpaceId(*n)).collect())
 }
 
-fn read(dir: &Path) -> io::Result<BTreeMap<String, u16>> {
-    let text = match fs::read_to_string(dir.join(FILE)) {
-        Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(e) => return Err(e),
-    };
+fn read(dir: &Path) -> std::result::Result<BTreeMap<String, u16>, StateError> {
+    const OP: &str = "read the list of spaces";
+    let path = dir.join(FILE);
+    let Some(text) = read_file(OP, &path)? else { return Ok(BTreeMap::new()) };
     let line = |line: &str| {
         let (number, store) = line.split_once(' ')?;
         Some((store.to_owned(), number.parse().ok()?))
     };
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a list of spaces");
+    let damaged = || {
+        StateError::new(StateErrorKind::Damaged, OP)
+            .with("path", path.display())
+            .with("remedy", "set the shard aside and restore it from its changelogs")
+    };
     text.lines().map(|l| line(l).ok_or_else(damaged)).collect()
-}
-
-/// Written beside and renamed, so that it is there whole or not at all.
-fn write(dir: &Path, spaces: &BTreeMap<String, u16>) -> io::Result<()> {
-    let new = dir.join("SPACES.new");
-    let mut file = fs::File::create(&new)?;
-    for (store, number) in spaces {
-        writeln!(file, "{number} {store}")?;
-    }
-    file.sync_all()?;
-    fs::rename(&new, dir.join(FILE))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -78,6 +65,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE), "what is this").unwrap();
         let text = assign(Some(dir.path()), &["a"]).unwrap_err().chain();
-        assert!(text.contains("SPACES") && text.contains("not a list of spaces"), "{text}");
+        assert!(text.contains("SPACES") && text.contains("remedy="), "{text}");
     }
 }

@@ -10,7 +10,7 @@ use millpond_topology::{self as topology, StoreIndex};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::StorePlan;
-use crate::state::{Budget, Chain, Overlay, OverlayOptions};
+use crate::state::{Budget, Chain, Overlay, OverlayOptions, make_dir};
 
 /// A store and what lies over it.
 pub(crate) struct TaskStore {
@@ -238,9 +238,7 @@ fn by_index(plans: &[StorePlan]) -> Vec<Option<usize>> {
 /// The engine's own directory: what we keep beside it must not look like a file of the engine.
 fn data_dir(dir: &Path) -> Result<PathBuf> {
     let data = dir.join("data");
-    std::fs::create_dir_all(&data).map_err(|e| {
-        Error::new(ErrorKind::StateDir, "make a shard's directory").with("directory", data.display()).caused_by(e)
-    })?;
+    make_dir("make a shard's directory", &data)?;
     Ok(data)
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable};
-use millpond_changelog::{Changelog, CommitMetadata, LogRange, Restore};
+use millpond_changelog::{self as changelog, Changelog, CommitMetadata, LogRange, Restore};
+use millpond_store_api as store;
 
 use super::rollback::PAUSE;
 use super::stores::TaskStores;
@@ -14,6 +15,7 @@ use crate::error::{Disposition, Error, ErrorKind, Result};
 use crate::metrics::{Counter, Gauge, Scope};
 use crate::ports::{Bug, FailPoint};
 use crate::settings::OffsetReset;
+use crate::state::{StateError, StateErrorKind};
 use crate::worker::Worker;
 
 /// A task's way to running.
@@ -372,9 +374,12 @@ fn open_stores(shared: &crate::instance::Shared, task: &Task) -> Result<TaskStor
     .map_err(|e| e.with("task", task.id))
 }
 
+/// Whether what lies in a shard's directory is not what was written there: its files, its metadata, its list of spaces.
 fn is_damaged(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<millpond_store_api::Error>());
-    source.is_some_and(|e| e.kind() == millpond_store_api::ErrorKind::Corrupt)
+    let Some(source) = std::error::Error::source(error) else { return false };
+    source.downcast_ref::<store::Error>().is_some_and(|e| e.kind() == store::ErrorKind::Corrupt)
+        || source.downcast_ref::<changelog::Error>().is_some_and(|e| e.kind() == changelog::ErrorKind::Corrupt)
+        || source.downcast_ref::<StateError>().is_some_and(|e| e.kind() == StateErrorKind::Damaged)
 }
 
 /// Where to begin with a partition that nothing was committed for.
@@ -407,4 +412,25 @@ fn log_range(admin: &mut dyn Admin, topic: &str, partition: i32) -> Result<LogRa
     let start = one_offset(admin, topic, partition, At::Start)?;
     let end = one_offset(admin, topic, partition, At::End)?;
     Ok(LogRange::whole(info.id, start, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use millpond_changelog::ShardMetadata;
+
+    use super::*;
+
+    #[test]
+    fn damage_is_told_from_what_a_later_version_wrote() {
+        let metadata = |bytes: &[u8]| {
+            let error = ShardMetadata::decode(bytes).unwrap_err();
+            Error::new(ErrorKind::StateDir, "read a shard's metadata").caused_by(error)
+        };
+        assert!(is_damaged(&metadata(&[0])));
+        assert!(!is_damaged(&metadata(&[9])));
+        assert!(is_damaged(&StateError::new(StateErrorKind::Damaged, "read the list of spaces").into()));
+        assert!(!is_damaged(&StateError::new(StateErrorKind::Locked, "lock task directory").into()));
+        assert!(is_damaged(&Error::store("open a shard", store::Error::new(store::ErrorKind::Corrupt, "open shard"))));
+        assert!(!is_damaged(&Error::store("open a shard", store::Error::new(store::ErrorKind::Full, "open shard"))));
+    }
 }

@@ -18,8 +18,9 @@ pub(super) fn failed(op: &'static str, path: &Path, error: io::Error) -> StateEr
     }
 }
 
-/// Makes a directory (mode 0700) and those above it; one that is there stays as it is. The last name of the path is durable when it returns.
-pub(super) fn make_dir(op: &'static str, dir: &Path) -> Result<()> {
+/// Makes a directory (mode 0700) and those above it; one that is there stays as it is. The last name of the path is durable
+/// when it returns.
+pub(crate) fn make_dir(op: &'static str, dir: &Path) -> Result<()> {
     match fs::metadata(dir) {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(_) => return Err(failed(op, dir, ErrorKind::NotADirectory.into())),
@@ -54,7 +55,7 @@ pub(super) fn open_private(op: &'static str, path: &Path, truncate: bool) -> Res
 }
 
 /// Replaces a file: written beside it, synced, renamed over it, and the name synced.
-pub(super) fn replace_file(op: &'static str, dir: &Path, name: &str, text: &str) -> Result<()> {
+pub(crate) fn replace_file(op: &'static str, dir: &Path, name: &str, text: &str) -> Result<()> {
     let unfinished = dir.join(format!("{name}{UNFINISHED}"));
     let mut file = open_private(op, &unfinished, true)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| failed(op, &unfinished, error))?;
@@ -64,7 +65,7 @@ pub(super) fn replace_file(op: &'static str, dir: &Path, name: &str, text: &str)
 }
 
 /// A file's text, `None` if it is not there. Bytes that are no text are [`StateErrorKind::Damaged`].
-pub(super) fn read_file(op: &'static str, path: &Path) -> Result<Option<String>> {
+pub(crate) fn read_file(op: &'static str, path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

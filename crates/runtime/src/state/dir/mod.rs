@@ -27,11 +27,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::current::Current;
-use self::files::{UNFINISHED, failed, list, make_dir, open_private, read_file, remove, replace_file};
+use self::files::{UNFINISHED, failed, list, open_private, remove};
 use self::task::{QUARANTINE, quarantine_unnamed};
 use super::error::{Result, StateError, StateErrorKind};
 use crate::task::TaskId;
 
+pub(crate) use self::files::{make_dir, read_file, replace_file};
 pub use self::task::TaskLock;
 
 /// The operation that most errors here belong to.
