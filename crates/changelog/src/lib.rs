@@ -39,3 +39,10 @@ pub use restore::{
 };
 pub use shard_metadata::{ChangelogPosition, ShardMetadata};
 pub use topic::{InternalTopic, TopicDefaults, TopicDifference, TopicKind, changelog_topic, repartition_topic};
+
+const _: () = {
+    const fn send_and_sync<T: Send + Sync>() {}
+    send_and_sync::<Applier>();
+    send_and_sync::<Restore>();
+    send_and_sync::<ShardMetadata>();
+};

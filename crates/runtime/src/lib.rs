@@ -38,3 +38,17 @@ pub use ports::{
 };
 pub use settings::{ErrorPolicy, Guarantee, OffsetReset, Settings};
 pub use task::{TaskId, TaskState};
+
+const _: () = {
+    const fn send_and_sync<T: Send + Sync>() {}
+    const fn send<T: Send>() {}
+    send_and_sync::<App>();
+    send_and_sync::<MetricsRegistry>();
+    send_and_sync::<Ports>();
+    send_and_sync::<Settings>();
+    send_and_sync::<state::Budget>();
+    // One thread at a time: the builder's and that of whoever steps it.
+    send::<AppBuilder>();
+    send::<Instance>();
+    send::<InstanceSpec>();
+};
