@@ -9,6 +9,7 @@ mod nothing;
 pub(crate) mod process;
 pub(crate) mod punctuate;
 mod queue;
+mod restore;
 pub(crate) mod rollback;
 mod spaces;
 pub(crate) mod stores;

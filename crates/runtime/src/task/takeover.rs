@@ -1,7 +1,6 @@
 //! Taking a task over, in the five steps of D2: the generation, the committed offsets, the changelogs' ends, the restore,
 //! and only then the first record.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable};
@@ -12,8 +11,7 @@ use super::rollback::PAUSE;
 use super::stores::TaskStores;
 use super::{Task, TaskId, TaskState};
 use crate::error::{Disposition, Error, ErrorKind, Result};
-use crate::metrics::{Counter, Gauge, Scope};
-use crate::ports::{Bug, FailPoint};
+use crate::ports::FailPoint;
 use crate::settings::OffsetReset;
 use crate::state::{StateError, StateErrorKind};
 use crate::worker::Worker;
@@ -61,7 +59,7 @@ impl Worker {
     }
 
     /// Something failed that may succeed later; a shard that failed is opened anew then.
-    fn postpone(&mut self, id: TaskId, error: &Error) {
+    pub(super) fn postpone(&mut self, id: TaskId, error: &Error) {
         tracing::warn!(task = %id, "tries again: {}", error.chain());
         let now = self.shared.ports.clock.now();
         if error.kind() == ErrorKind::Store {
@@ -198,114 +196,6 @@ impl Worker {
         Ok(true)
     }
 
-    /// Step 4: polls the changelogs and applies what comes, past the overlays, until every position is at its end. Answers
-    /// whether there was anything.
-    pub(crate) fn restore(&mut self, max_wait: Duration) -> Result<bool> {
-        if !self.tasks.iter().any(|t| t.state() == TaskState::Restoring) {
-            return Ok(false);
-        }
-        let batch = match self.restore_consumer.poll(max_wait) {
-            Ok(batch) => batch,
-            Err(e) if e.kind() == broker::ErrorKind::Retriable => return Ok(false),
-            Err(e) => return Err(Error::broker("read changelogs", e)),
-        };
-        let busy = !batch.is_empty();
-        let mut seen: BTreeMap<Source, i64> = BTreeMap::new();
-        if self.shared.planted(Bug::RestoreEndsAtLastRecord) {
-            seen.extend(batch.iter().map(|r| (r.source, r.offset + 1)));
-        }
-        let faults: Vec<(Source, broker::Error)> = batch.faults.to_vec();
-        let mut failed = Vec::new();
-        let mut polled = self.applier.batch(&batch);
-        for task in self.tasks.iter_mut().filter(|t| busy && t.state() == TaskState::Restoring) {
-            let Some(stores) = task.stores.as_mut() else { continue };
-            for (shard, restore) in stores.shards_mut().iter_mut().zip(&mut task.takeover.restores) {
-                match polled.apply(restore, &mut *shard.shard, &mut shard.metadata) {
-                    Ok(applied) if applied.records > 0 => {
-                        shard.applied(self.shared.ports.clock.now());
-                        let metrics = &self.shared.ports.metrics;
-                        metrics.add(Counter::RestoreTotal, Scope::Task(task.id), applied.records);
-                        metrics.add(Counter::RestoreBytesTotal, Scope::Task(task.id), applied.bytes);
-                        self.shared.ports.observer.restored(task.id, applied.records);
-                    }
-                    Ok(_) => {}
-                    // The other tasks' records of this batch still have to be applied: they are not lent again.
-                    Err(e) => failed.push((task.id, Error::store("restore a shard", e).with("task", task.id))),
-                }
-            }
-        }
-        if busy {
-            self.shared.pass(FailPoint::RestoreApplied)?;
-        }
-        for (id, error) in failed {
-            self.postpone(id, &error);
-        }
-        self.note_positions(&seen)?;
-        for (source, error) in faults {
-            self.replan(source, error)?;
-        }
-        Ok(busy)
-    }
-
-    /// The position, not the last record, says how far a changelog was read: markers and aborted records are never lent.
-    fn note_positions(&mut self, seen: &BTreeMap<Source, i64>) -> Result {
-        let by_records = self.shared.planted(Bug::RestoreEndsAtLastRecord);
-        let mut arrived = Vec::new();
-        for task in self.tasks.iter_mut().filter(|t| t.state() == TaskState::Restoring) {
-            let mut remaining = 0;
-            for restore in &mut task.takeover.restores {
-                for source in restore.reading().collect::<Vec<_>>() {
-                    // So that the progress can say that an open transaction is what it waits for.
-                    if let Some(stable_end) = self.restore_consumer.known_end(source) {
-                        restore.stable_end(source, stable_end);
-                    }
-                    let position = match by_records {
-                        false => self.restore_consumer.position(source),
-                        true => seen.get(&source).copied(),
-                    };
-                    if let Some(position) = position
-                        && restore.reached(source, position)
-                    {
-                        arrived.push(Change::Remove(source));
-                    }
-                }
-                remaining += restore.progress().map(|p| p.remaining()).sum::<u64>();
-            }
-            self.shared.ports.metrics.set(Gauge::RestoreRemaining, Scope::Task(task.id), remaining);
-        }
-        self.restore_consumer.assign(&arrived).map_err(|e| Error::broker("read changelogs", e))
-    }
-
-    /// A changelog's start has moved past the position: decided anew with the log as it is now.
-    fn replan(&mut self, source: Source, error: broker::Error) -> Result {
-        let Some(&(at, shard)) = self.restores.get(&source) else { return Ok(()) };
-        if error.kind() != broker::ErrorKind::OutOfRange {
-            return Err(Error::broker("read a changelog", error));
-        }
-        let Some(task) = self.tasks.get_mut(at) else { return Ok(()) };
-        let (Some(restore), Some(stores)) = (task.takeover.restores.get_mut(shard), task.stores.as_mut()) else {
-            return Ok(());
-        };
-        let Some((topic, partition)) =
-            restore.progress().find(|p| p.source == source).map(|p| (p.topic.to_owned(), p.partition))
-        else {
-            return Ok(());
-        };
-        let log = log_range(&mut *self.admin, &topic, partition)?;
-        let decision = restore.replan(source, log);
-        tracing::warn!(task = %task.id, topic, partition, ?decision, "a changelog's start has moved on");
-        let Some(shard) = stores.shards_mut().get_mut(shard) else { return Ok(()) };
-        let prepared = self.applier.prepare(restore, &mut *shard.shard, &mut shard.metadata);
-        let id = task.id;
-        if let Err(e) = prepared {
-            self.postpone(id, &Error::store("prepare a restore", e).with("task", id));
-            return Ok(());
-        }
-        let changes: Vec<Change<'_>> =
-            restore.changes().filter(|c| matches!(c, Change::Add { source: s, .. } if *s == source)).collect();
-        self.restore_consumer.assign(&changes).map_err(|e| Error::broker("read a changelog", e))
-    }
-
     /// Step 5: everything is in the shards. Makes the graph and begins to read.
     fn finish_restore(&mut self, id: TaskId) -> Result<bool> {
         let wall = self.shared.ports.clock.wall_ms();
@@ -401,7 +291,7 @@ pub(crate) fn one_offset(admin: &mut dyn Admin, topic: &str, partition: i32, at:
 }
 
 /// What the broker says of a changelog partition.
-fn log_range(admin: &mut dyn Admin, topic: &str, partition: i32) -> Result<LogRange> {
+pub(super) fn log_range(admin: &mut dyn Admin, topic: &str, partition: i32) -> Result<LogRange> {
     let failed = |e| Error::broker("describe a changelog", e).with("topic", topic);
     let info = admin.describe(&[topic]).map_err(failed)?.into_iter().next().flatten();
     let info = info.ok_or_else(|| {
