@@ -10,6 +10,11 @@ use millpond_topology::{Consumed, I64, Materialized, Topology, U64};
 const MANY: u64 = 1_000_000;
 const FEW: u64 = 10_000;
 
+/// A part of a record's cost, and how it is called.
+type Part = (&'static str, fn(&Cost) -> Duration);
+
+const PARTS: [Part; 2] = [("record", |cost| cost.record), ("commit", |cost| cost.commit)];
+
 fn topology(sizing: Sizing) -> Topology {
     let mut builder = Topology::builder();
     let counts = Materialized::named("counts").key(U64);
@@ -67,8 +72,7 @@ fn hot_path(criterion: &mut Criterion) {
         // Started by the first part that is measured, shared by both, gone before the next case begins.
         let mut running = None;
         let mut total = Cost::default();
-        let parts: [(&str, fn(&Cost) -> Duration); 2] = [("record", |c| c.record), ("commit", |c| c.commit)];
-        for (part, of) in parts {
+        for (part, of) in PARTS {
             group.bench_function(BenchmarkId::new(part, name(&case)), |bencher| {
                 let job = running.get_or_insert_with(|| job(case));
                 bencher.iter_custom(|records| {
