@@ -122,3 +122,74 @@ impl Worker {
         self.restore_consumer.assign(&changes).map_err(|e| Error::broker("read a changelog", e))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use millpond_broker_api::{Broker, NewTopic, Outgoing, Sent};
+    use millpond_broker_mem::{EmbeddedBroker, ManualClock};
+    use millpond_store_mem::MemEngine;
+    use millpond_topology::{Consumed, Materialized, Topology, Utf8};
+
+    use super::*;
+    use crate::instance::{Instance, InstanceSpec};
+    use crate::ports::Ports;
+    use crate::settings::{Guarantee, Settings};
+
+    fn topology() -> Topology {
+        let mut builder = Topology::builder();
+        let _ = builder.stream("in", Consumed::with(Utf8, Utf8)).group_by_key().count(Materialized::named("counts"));
+        builder.build().unwrap()
+    }
+
+    #[test]
+    fn a_restore_says_that_an_open_transaction_is_what_it_waits_for() {
+        let clock = ManualClock::new();
+        let broker = EmbeddedBroker::with_clock(clock.clone());
+        let topic = NewTopic { name: "in", partitions: 1, replication: None, configs: &[] };
+        broker.admin().unwrap().create_topics(&[topic]).unwrap().into_iter().for_each(|made| made.unwrap());
+        let instance = Instance::new(InstanceSpec {
+            settings: Settings { guarantee: Guarantee::ExactlyOnce, ..Settings::new("app") },
+            topology: topology(),
+            broker: Arc::new(broker.clone()),
+            engines: vec![Arc::new(MemEngine::default())],
+            ports: Ports { clock: Arc::new(clock.clone()), ..Ports::default() },
+        });
+        let (mut member, mut workers, ..) = instance.unwrap().into_parts();
+        let worker = workers.first_mut().unwrap();
+
+        let mut other = broker.producer(Some("other")).unwrap();
+        other.init(Duration::ZERO).unwrap();
+        let topic = other.topic("app-counts-changelog");
+        let record = Outgoing {
+            topic,
+            partition: 0,
+            timestamp: 0,
+            key: Some(b"k"),
+            value: Some(&[0; 16]),
+            headers: &[],
+            tag: 0,
+        };
+        assert_eq!(other.send(&record).unwrap(), Sent::Queued);
+        assert_eq!(other.flush(Duration::ZERO).unwrap().outstanding, 0);
+
+        let mut steps = |until: &dyn Fn(&Worker) -> bool| {
+            let mut left = 400;
+            while !until(worker) && left > 0 {
+                member.step(Duration::ZERO).unwrap();
+                worker.step(Duration::ZERO).unwrap();
+                clock.advance(Duration::from_millis(20));
+                left -= 1;
+            }
+            worker.tasks.iter().map(|t| (t.state(), t.takeover.waiting.clone())).collect::<Vec<_>>()
+        };
+        let said = steps(&|w| w.tasks.iter().any(|t| t.takeover.waiting.is_some()));
+        assert!(
+            matches!(said.as_slice(), [(TaskState::Restoring, Some(text))] if text.contains("an open transaction")),
+            "{said:?}"
+        );
+        other.abort(Duration::ZERO).unwrap();
+        assert_eq!(steps(&|w| w.tasks.iter().all(|t| t.is_running())), [(TaskState::Running, None)]);
+    }
+}
