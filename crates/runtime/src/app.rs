@@ -115,14 +115,10 @@ impl App {
         let mut app = Self { shared, status, to_member, member_waker, pulses, metrics, threads: Vec::new() };
         app.spawn("member", move |status| run_member(member, status))?;
         for worker in workers {
-            let to_member = app.to_member.clone();
-            let waker = app.member_waker.clone();
-            app.spawn(&format!("worker-{}", worker.number), move |status| {
+            let (number, to_member, waker) = (worker.number, app.to_member.clone(), app.member_waker.clone());
+            app.spawn(&format!("worker-{number}"), move |status| {
+                let _farewell = Farewell { worker: number, status, to_member, waker };
                 run_worker(worker, status);
-                // However it ended, a failed application leaves the group in good order.
-                if status.lock().error.is_some() && to_member.send(ToMember::Stop).is_ok() {
-                    waker.wake_by_ref();
-                }
             })?;
         }
         Ok(app)
@@ -226,6 +222,26 @@ impl Drop for App {
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("App").field("id", &self.shared.settings.application_id).field("state", &self.state()).finish()
+    }
+}
+
+/// Tells the member that a worker's thread is over, however it ended: the member waits for all of them before it leaves.
+struct Farewell<'a> {
+    worker: usize,
+    status: &'a Status,
+    to_member: Sender<ToMember>,
+    waker: Waker,
+}
+
+impl Drop for Farewell<'_> {
+    fn drop(&mut self) {
+        // Nobody listens any more when the member has left.
+        let _ = self.to_member.send(ToMember::Stopped { worker: self.worker });
+        // A failed application leaves the group in good order.
+        if std::thread::panicking() || self.status.lock().error.is_some() {
+            let _ = self.to_member.send(ToMember::Stop);
+        }
+        self.waker.wake_by_ref();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The messages of the group member, and what they change about a worker's tasks.
 
 use std::collections::BTreeSet;
+use std::sync::mpsc::TryRecvError;
 
 use millpond_broker_api::{Change, Member};
 
@@ -11,17 +12,18 @@ use crate::ports::FailPoint;
 use crate::task::{Task, TaskId, TaskState};
 
 impl Worker {
-    /// Takes what the member has said since the last step.
+    /// Takes what the member has said since the last step. A member that is gone without a word has panicked.
     pub(super) fn receive(&mut self) -> Result {
-        while let Ok(message) = self.inbox.try_recv() {
-            match message {
-                ToWorker::Prepare => self.prepare()?,
-                ToWorker::Assign { member, tasks } => self.assign(member, &tasks)?,
-                ToWorker::Lost => self.lose()?,
-                ToWorker::Stop => self.stop()?,
+        loop {
+            match self.inbox.try_recv() {
+                Ok(ToWorker::Prepare) => self.prepare()?,
+                Ok(ToWorker::Assign { member, tasks }) => self.assign(member, &tasks)?,
+                Ok(ToWorker::Lost) => self.lose()?,
+                Ok(ToWorker::Stop) => self.stop()?,
+                Err(TryRecvError::Disconnected) if !self.stopped => return self.stop(),
+                Err(_) => return Ok(()),
             }
         }
-        Ok(())
     }
 
     /// A rebalance was announced: commits with the old generation for the last time. If that fails there is nothing left
