@@ -6,7 +6,7 @@ use millpond_broker_api as broker;
 use millpond_store_api as store;
 use millpond_topology as topology;
 
-use crate::state::StateError;
+use crate::state::{StateError, StateErrorKind};
 
 /// What went wrong.
 #[non_exhaustive]
@@ -161,10 +161,15 @@ impl Error {
     }
 }
 
+/// A full or failing device is as if a store had failed: tried again. All else is the user's to mend.
 impl From<StateError> for Error {
     #[cold]
     fn from(source: StateError) -> Self {
-        Self::new(ErrorKind::StateDir, "use the state directory").caused_by(source)
+        let kind = match source.kind() {
+            StateErrorKind::Full | StateErrorKind::Io => ErrorKind::Store,
+            _ => ErrorKind::StateDir,
+        };
+        Self::new(kind, "use the state directory").caused_by(source)
     }
 }
 
@@ -199,3 +204,15 @@ const _: () = {
     send_sync::<Error>();
     assert!(size_of::<Result<()>>() == size_of::<usize>(), "an error travels in a register");
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_state_directory_is_tried_again_and_a_foreign_one_is_not() {
+        let disposition = |kind| Error::from(StateError::new(kind, "open state directory")).disposition();
+        assert_eq!(disposition(StateErrorKind::Full), Disposition::RestoreTask);
+        assert_eq!(disposition(StateErrorKind::Foreign), Disposition::Shutdown);
+    }
+}
