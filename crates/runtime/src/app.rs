@@ -114,10 +114,17 @@ impl App {
         let pulses = workers.iter().map(Worker::pulse).collect();
         let mut app = Self { shared, status, to_member, member_waker, pulses, metrics, threads: Vec::new() };
         app.spawn("member", move |status| run_member(member, status))?;
-        for worker in workers {
-            let (number, to_member, waker) = (worker.number, app.to_member.clone(), app.member_waker.clone());
-            app.spawn(&format!("worker-{number}"), move |status| {
-                let _farewell = Farewell { worker: number, status, to_member, waker };
+        // All of them before the first thread: one that cannot be started says farewell, too.
+        let farewell = |worker: &Worker| Farewell {
+            worker: worker.number,
+            status: Arc::clone(&app.status),
+            to_member: app.to_member.clone(),
+            waker: app.member_waker.clone(),
+        };
+        let workers: Vec<_> = workers.into_iter().map(|w| (farewell(&w), w)).collect();
+        for (farewell, worker) in workers {
+            app.spawn(&format!("worker-{}", worker.number), move |status| {
+                let _farewell = farewell;
                 run_worker(worker, status);
             })?;
         }
@@ -226,14 +233,14 @@ impl fmt::Debug for App {
 }
 
 /// Tells the member that a worker's thread is over, however it ended: the member waits for all of them before it leaves.
-struct Farewell<'a> {
+struct Farewell {
     worker: usize,
-    status: &'a Status,
+    status: Arc<Status>,
     to_member: Sender<ToMember>,
     waker: Waker,
 }
 
-impl Drop for Farewell<'_> {
+impl Drop for Farewell {
     fn drop(&mut self) {
         // Nobody listens any more when the member has left.
         let _ = self.to_member.send(ToMember::Stopped { worker: self.worker });

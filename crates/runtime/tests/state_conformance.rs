@@ -19,7 +19,7 @@ struct OverShard {
 impl OverShard {
     fn new(caching: bool, evict: bool) -> Self {
         let spaces = [SpaceSpec { id: SPACE, name: "store".into(), expires: false }];
-        let shard = MemEngine::default().open(&ShardSpec { dir: None, spaces: &spaces });
+        let shard = MemEngine::default().open(&ShardSpec { dir: None, spaces: &spaces, unlogged: false });
         let options = OverlayOptions { space: SPACE, caching, keep_old: caching };
         Self { overlay: Overlay::new(options), shard: shard.expect("a shard in memory opens"), evict }
     }

@@ -136,7 +136,7 @@ impl GroupMember {
         match command {
             Command::Send(request) => self.link.send(&request),
             Command::Assign(members) => {
-                let assignments = self.lead(members)?;
+                let assignments = self.lead(members);
                 self.feed(Event::Assigned(assignments));
             }
             Command::Prepare { .. } => self.prepare(),
@@ -177,14 +177,14 @@ impl GroupMember {
     }
 
     /// The leader's part: the assignment of all members.
-    fn lead(&self, members: Vec<MemberInfo>) -> Result<Vec<(Arc<str>, Vec<u8>)>> {
+    fn lead(&self, members: Vec<MemberInfo>) -> Vec<(Arc<str>, Vec<u8>)> {
         let mut view = ClusterView { tasks: self.shared.plan.tasks(), members: Vec::new() };
-        for member in members {
-            let envelope = protocol::Subscription::decode(&member.metadata)
-                .map_err(|e| Error::broker("read a member's subscription", e).with("member", &member.member_id))?;
-            let subscription =
-                Subscription::decode(&envelope.user_data).map_err(|e| e.with("member", &member.member_id))?;
-            view.members.push(MemberView { member_id: member.member_id, subscription });
+        for MemberInfo { member_id, metadata, .. } in members {
+            match read_subscription(&metadata) {
+                Ok(subscription) => view.members.push(MemberView { member_id, subscription }),
+                // One member that cannot be understood must not stop the others. It gets nothing.
+                Err(e) => tracing::error!(member = %member_id, "leaves a member out: {}", e.chain()),
+            }
         }
         let assigned = assign(&view);
         let encode = |(member, tasks): (Arc<str>, Vec<TaskId>)| {
@@ -193,7 +193,7 @@ impl GroupMember {
             let user_data = TaskAssignment { active }.encode();
             (member, protocol::Assignment { partitions, user_data }.encode())
         };
-        Ok(assigned.into_iter().map(encode).collect())
+        assigned.into_iter().map(encode).collect()
     }
 
     /// The input partitions of tasks, so that stock tools show who reads what.
@@ -358,6 +358,12 @@ impl GroupMember {
         }
         self.run_commands()
     }
+}
+
+fn read_subscription(metadata: &[u8]) -> Result<Subscription> {
+    let envelope = protocol::Subscription::decode(metadata);
+    let envelope = envelope.map_err(|e| Error::broker("read a member's subscription", e))?;
+    Subscription::decode(&envelope.user_data)
 }
 
 impl std::fmt::Debug for GroupMember {

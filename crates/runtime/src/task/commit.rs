@@ -26,10 +26,17 @@ struct Progress {
 impl Worker {
     /// Whether anything happened since the last commit.
     pub(crate) fn has_uncommitted(&self) -> bool {
-        self.collector.is_dirty()
-            || self.tasks.iter().filter(|t| t.is_running()).any(|t| {
-                t.dirty || t.stores.as_ref().is_some_and(|s| s.is_dirty()) || t.inputs.iter().any(|i| i.is_ahead())
-            })
+        self.collector.is_dirty() || self.tasks.iter().any(|t| t.is_running() && t.has_uncommitted())
+    }
+
+    /// Nothing happened: now and then the shards are told that, so that they do not seem to have been away, and do not fall
+    /// behind their changelogs' starts.
+    fn advance_idle(&mut self) -> Result {
+        let now = self.shared.ports.clock.now();
+        if now.saturating_sub(self.last_advance) < ADVANCE_INTERVAL {
+            return Ok(());
+        }
+        self.apply_all()
     }
 
     /// Commits all tasks of the worker. After an error nothing is known but what [`Worker::recover`] finds out.
@@ -40,7 +47,7 @@ impl Worker {
     pub(crate) fn commit(&mut self) -> Result {
         self.note_input_positions();
         if !self.has_uncommitted() {
-            return Ok(());
+            return self.advance_idle();
         }
         let Some(mut member) = self.member.clone() else { return Ok(()) };
         if !self.exactly_once() && !self.shared.is_exclusive() {
@@ -167,7 +174,8 @@ impl Worker {
         let mut failed: Vec<(TaskId, Error)> = Vec::new();
         let advance = now.saturating_sub(self.last_advance) >= ADVANCE_INTERVAL;
         for at in 0..self.tasks.len() {
-            let Some(task) = self.tasks.get_mut(at).filter(|t| t.is_running()) else { continue };
+            let touched = |t: &&mut Task| t.is_running() && (advance || t.has_uncommitted());
+            let Some(task) = self.tasks.get_mut(at).filter(touched) else { continue };
             let id = task.id;
             let applied = self.note_offsets(at, advance).and_then(|()| self.apply_task(at, now));
             match applied {
@@ -245,6 +253,11 @@ impl Worker {
 }
 
 impl Task {
+    /// Whether anything happened since the last commit.
+    fn has_uncommitted(&self) -> bool {
+        self.dirty || self.stores.as_ref().is_some_and(|s| s.is_dirty()) || self.inputs.iter().any(|i| i.is_ahead())
+    }
+
     /// `ends`: by store, the next offset of its changelog, where it moved.
     fn note_offsets(&mut self, ends: &[Option<i64>], wall: i64) {
         let Some(stores) = self.stores.as_mut() else { return };

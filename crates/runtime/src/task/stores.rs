@@ -80,7 +80,10 @@ impl TaskStores {
                 }
             }
             let data = place.dir.as_deref().map(data_dir).transpose()?;
-            shards.push(TaskShard::open(&*place.engine, &ShardSpec { dir: data.as_deref(), spaces: &specs })?);
+            // What such a store loses in a kill is not in any log.
+            let unlogged = place.stores.iter().filter_map(|i| plans.get(*i)).any(|p| p.changelog.is_none());
+            let spec = ShardSpec { dir: data.as_deref(), spaces: &specs, unlogged };
+            shards.push(TaskShard::open(&*place.engine, &spec)?);
         }
         let mut stores = Vec::new();
         for (plan, (shard, space)) in plans.iter().zip(owners) {

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable};
-use millpond_changelog::{self as changelog, Changelog, CommitMetadata, LogRange, Restore};
+use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable, TopicInfo};
+use millpond_changelog::{self as changelog, Changelog, CommitMetadata, Decision, LogRange, Restore};
 use millpond_store_api as store;
 
 use super::rollback::PAUSE;
@@ -60,14 +60,16 @@ impl Worker {
 
     /// Something failed that may succeed later; a shard that failed is opened anew then.
     pub(super) fn postpone(&mut self, id: TaskId, error: &Error) {
-        tracing::warn!(task = %id, "tries again: {}", error.chain());
-        let now = self.shared.ports.clock.now();
+        let (now, why) = (self.shared.ports.clock.now(), error.chain());
+        if self.task(id).is_some_and(|t| t.takeover.waiting.as_ref() != Some(&why)) {
+            tracing::warn!(task = %id, "tries again until it succeeds: {why}");
+        }
         if error.kind() == ErrorKind::Store {
             self.reopen(id);
         }
         if let Some(task) = self.task(id) {
             task.takeover.pause(now);
-            task.takeover.waiting = Some(error.chain());
+            task.takeover.waiting = Some(why);
         }
     }
 
@@ -180,7 +182,12 @@ impl Worker {
         for (shard, changelogs) in stores.shards_mut().iter_mut().zip(changelogs) {
             let mut restore = Restore::plan(&shard.metadata, changelogs, wall);
             for (changelog, decision) in restore.decisions() {
-                tracing::info!(task = %id, store = %changelog.store, ?decision, "restore");
+                match decision {
+                    Decision::Rebuild { .. } => {
+                        tracing::warn!(task = %id, store = %changelog.store, ?decision, "restore");
+                    }
+                    _ => tracing::info!(task = %id, store = %changelog.store, ?decision, "restore"),
+                }
                 self.shared.ports.observer.restore_planned(id, changelog, &decision);
             }
             let prepared = self.applier.prepare(&mut restore, &mut *shard.shard, &mut shard.metadata);
@@ -301,7 +308,15 @@ pub(super) fn log_range(admin: &mut dyn Admin, topic: &str, partition: i32) -> R
     })?;
     let start = one_offset(admin, topic, partition, At::Start)?;
     let end = one_offset(admin, topic, partition, At::End)?;
-    Ok(LogRange::whole(info.id, start, end))
+    Ok(LogRange { tombstones_kept_ms: tombstones_kept(&info), ..LogRange::whole(info.id, start, end) })
+}
+
+/// For how long a compacted topic keeps tombstones: a shard that was away for longer may have missed deletes.
+fn tombstones_kept(info: &TopicInfo) -> Option<i64> {
+    const DEFAULT_MS: i64 = 86_400_000;
+    let config = |name: &str| info.configs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let compacted = config("cleanup.policy").is_some_and(|policy| policy.contains("compact"));
+    compacted.then(|| config("delete.retention.ms").and_then(|ms| ms.parse().ok()).unwrap_or(DEFAULT_MS))
 }
 
 #[cfg(test)]

@@ -89,6 +89,8 @@ pub(crate) struct Worker {
     pub(crate) restores: BTreeMap<Source, (usize, usize)>,
     pub(crate) last_source: u32,
     pub(crate) commit_asked: bool,
+    /// The last step has processed something, so there may be more to process without waiting.
+    made_progress: bool,
     /// The task that was worked on last: an error of a store is its.
     pub(crate) at_work: Option<TaskId>,
     pub(crate) last_commit: Duration,
@@ -142,6 +144,7 @@ impl Worker {
             restores: BTreeMap::new(),
             last_source: 0,
             commit_asked: false,
+            made_progress: false,
             at_work: None,
             last_commit: now,
             last_purge: now,

@@ -7,12 +7,15 @@ use millpond_broker_api::{self as broker, Change, Source};
 use millpond_topology::PunctuationType;
 
 use super::Worker;
-use crate::error::{Disposition, Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::instance::Shared;
 use crate::metrics::{Counter, Gauge, Scope};
 use crate::output::Collector;
 use crate::ports::FailPoint;
+use crate::settings::OffsetReset;
 use crate::task::process::Processing;
+use crate::task::rollback::PAUSE;
+use crate::task::takeover::one_offset;
 use crate::task::{Counts, TaskState};
 
 /// Records of one task in a row, before another task has its turn.
@@ -41,7 +44,12 @@ impl Worker {
         }
         self.receive()?;
         self.tell_pulse();
-        if self.stopped || !self.continue_recovery()? {
+        if self.stopped {
+            return Ok(false);
+        }
+        if !self.continue_recovery()? {
+            // Nothing is assigned, so nothing comes: this only waits.
+            self.poll(max_wait.min(PAUSE))?;
             return Ok(false);
         }
         match self.work(max_wait) {
@@ -54,9 +62,10 @@ impl Worker {
     fn work(&mut self, max_wait: Duration) -> Result<bool> {
         let moved = self.take_over()?;
         let restored = self.restore(if self.is_restoring_only() { max_wait } else { Duration::ZERO })?;
-        let wait = if moved || restored || self.has_waiting() { Duration::ZERO } else { self.wait_for(max_wait) };
+        let wait = if moved || restored || self.made_progress { Duration::ZERO } else { self.wait_for(max_wait) };
         let polled = self.poll(wait)?;
         let processed = self.process()?;
+        self.made_progress = processed;
         self.punctuate()?;
         self.make_room()?;
         if self.is_commit_due() {
@@ -80,20 +89,12 @@ impl Worker {
         match self.commit() {
             Ok(()) => Ok(()),
             Err(e) if e.kind() == ErrorKind::Crashed => Err(e),
-            Err(e) if e.disposition() == Disposition::Retry => {
-                tracing::warn!("{}", e.chain());
-                Ok(())
-            }
             Err(e) => self.recover(e),
         }
     }
 
     fn is_restoring_only(&self) -> bool {
         self.tasks.iter().all(|t| t.state() == TaskState::Restoring) && !self.tasks.is_empty()
-    }
-
-    fn has_waiting(&self) -> bool {
-        self.tasks.iter().any(|t| t.inputs.iter().any(|i| !i.queue.is_empty()))
     }
 
     /// How long the poll may wait: not past a punctuation, the next commit, or the next attempt of a takeover.
@@ -104,16 +105,16 @@ impl Worker {
         let now = self.shared.ports.clock.now();
         let to_commit =
             self.has_uncommitted().then(|| (self.last_commit + self.shared.commit_interval).saturating_sub(now));
-        let to_takeover = self.tasks.iter().any(|t| !t.is_running()).then_some(crate::task::rollback::PAUSE);
-        let soonest = [to_punctuation, to_commit, to_takeover].into_iter().flatten().min();
+        let to_takeover = self.tasks.iter().any(|t| !t.is_running()).then_some(PAUSE);
+        // Records wait for an earlier one that another input may still bring.
+        let queued = self.tasks.iter().any(|t| t.inputs.iter().any(|i| !i.queue.is_empty()));
+        let to_idle = queued.then_some(PAUSE / 10);
+        let soonest = [to_punctuation, to_commit, to_takeover, to_idle].into_iter().flatten().min();
         soonest.map_or(max_wait, |t| t.min(max_wait))
     }
 
     /// Moves what the consumer has into the queues. Answers whether there was anything.
     fn poll(&mut self, max_wait: Duration) -> Result<bool> {
-        if self.is_paused() {
-            return Ok(false);
-        }
         let batch = match self.consumer.poll(max_wait) {
             Ok(batch) => batch,
             Err(e) if e.kind() == broker::ErrorKind::Retriable => return Ok(false),
@@ -145,29 +146,29 @@ impl Worker {
         Ok(busy)
     }
 
-    /// An input's position is not in the log: deleted by retention while nobody read it. It goes on where the log begins,
-    /// and says so, since records are missing; with `auto.offset.reset=latest` likewise.
+    /// An input's position is not in the log. Cut by retention while nobody read it: it goes on where the log begins. Beyond
+    /// the log's end, which was lost or is of another topic: as `auto.offset.reset` says. Both are told, since records are
+    /// missing; what was fetched before is processed.
     fn input_fault(&mut self, source: Source, error: broker::Error) -> Result {
         let Some(&(task, input)) = self.routes.get(&source) else { return Ok(()) };
         let Some(input) = self.tasks.get_mut(task).and_then(|t| t.inputs.get_mut(input)) else { return Ok(()) };
+        let (topic, partition) = (input.topic.clone(), input.partition);
         if error.kind() != broker::ErrorKind::OutOfRange {
-            return Err(Error::broker("read an input", error)
-                .with("topic", &input.topic)
-                .with("partition", input.partition));
+            return Err(Error::broker("read an input", error).with("topic", topic).with("partition", partition));
         }
-        let at = broker::At::Start;
-        let start = crate::task::takeover::one_offset(&mut *self.admin, &input.topic, input.partition, at)?;
-        let (topic, partition) = (&input.topic, input.partition);
-        tracing::error!(
-            topic,
-            partition,
-            from = input.next,
-            to = start,
-            "records are missing: the log was cut before they were read"
-        );
-        (input.next, input.committed) = (start, None);
-        input.forget();
-        self.consumer.assign(&[Change::Seek(source, start)]).map_err(|e| Error::broker("read an input", e))
+        let from = self.consumer.position(source).unwrap_or(input.next);
+        let start = one_offset(&mut *self.admin, &topic, partition, broker::At::Start)?;
+        let to = match input.reset.unwrap_or(self.shared.settings.offset_reset) {
+            OffsetReset::Latest if from >= start => one_offset(&mut *self.admin, &topic, partition, broker::At::End)?,
+            _ => start,
+        };
+        tracing::error!(topic, partition, from, to, "records are missing: the position is not in the log");
+        if to < from {
+            // What is queued belongs to a log that is no more.
+            input.forget();
+            (input.next, input.committed) = (to, None);
+        }
+        self.consumer.assign(&[Change::Seek(source, to)]).map_err(|e| Error::broker("read an input", e))
     }
 
     /// Whether processing has to wait. Under at-least-once nothing but the worker itself fences what it writes: so not
