@@ -27,6 +27,13 @@ pub struct ShardSpec<'a> {
     pub dir: Option<&'a Path>,
     /// All spaces. Those that the files lack are made; those that the files have beyond these stay untouched.
     pub spaces: &'a [SpaceSpec],
+    /// The rows of some space have no changelog: nothing gives back what a kill loses. A persistent engine then keeps every
+    /// applied batch over the end of the *process*, by a write-ahead log or however it likes, and [`Shard::durable`] answers
+    /// like [`Shard::committed`]. Over the end of the *machine*, such as a power cut, it keeps what [`Shard::flush`] has
+    /// waited for. Other engines ignore it.
+    ///
+    /// It may change from one opening of a directory to the next; what was durable by then stays.
+    pub unlogged: bool,
 }
 
 /// A storage engine: opens shards. Shared by all workers of a process.

@@ -52,7 +52,8 @@ pub enum Flush {
 ///
 /// After a kill a reopened persistent shard MUST stand at a batch boundary at or after what [`Shard::durable`] answered
 /// last, never between two batches. It need not be the last batch: the library reads the rest again from the changelog,
-/// so an engine needs no write-ahead log. Dropping a shard without [`Shard::close`] counts as a crash.
+/// so an engine needs no write-ahead log. Only one that was opened as [unlogged](crate::ShardSpec::unlogged) MUST stand at
+/// its last applied batch. Dropping a shard without [`Shard::close`] counts as a crash.
 ///
 /// # What the library does for you
 ///

@@ -44,7 +44,7 @@ pub fn a_checkpoint_works_or_is_unsupported(harness: &dyn Harness) {
     shard.checkpoint(&to).unwrap();
     apply(&mut *shard, &[put(B, b"after the checkpoint", b"v")], b"3");
     let spaces = [spec(A), spec(B)];
-    let mut copy = rig.engine().open(&ShardSpec { dir: Some(&to), spaces: &spaces }).unwrap();
+    let mut copy = rig.engine().open(&ShardSpec { dir: Some(&to), spaces: &spaces, unlogged: false }).unwrap();
     assert_eq!(copy.committed(), Some(&b"2"[..]));
     assert_rows(&all(&*copy, A), &rows, "the first space of the copy");
     assert_rows(&all(&*copy, B), &[(b"after the flush".to_vec(), b"v".to_vec())], "the second space of the copy");

@@ -246,7 +246,7 @@ pub fn a_directory_is_open_once(harness: &dyn Harness) {
 pub fn a_directory_is_needed(harness: &dyn Harness) {
     let rig = Rig::new(harness);
     assert!(rig.engine().persistent());
-    let answer = rig.engine().open(&ShardSpec { dir: None, spaces: &[spec(A)] }).map(drop);
+    let answer = rig.engine().open(&ShardSpec { dir: None, spaces: &[spec(A)], unlogged: false }).map(drop);
     assert_eq!(kind(answer, "opening without a directory"), ErrorKind::Invalid);
 }
 

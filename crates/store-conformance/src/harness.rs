@@ -62,17 +62,27 @@ impl<'a> Rig<'a> {
 
     /// Opens the shard `name`, with these spaces; a persistent engine gets a directory.
     pub fn try_open(&self, name: &str, spaces: &[SpaceSpec]) -> Result<Box<dyn Shard>> {
+        self.try_open_as(name, spaces, false)
+    }
+
+    pub(crate) fn try_open_as(&self, name: &str, spaces: &[SpaceSpec], unlogged: bool) -> Result<Box<dyn Shard>> {
         let dir = self.engine().persistent().then(|| self.path(name));
         if let Some(dir) = &dir {
             std::fs::create_dir_all(dir).expect("a directory can be made in a temporary one");
         }
-        self.engine().open(&ShardSpec { dir: dir.as_deref(), spaces })
+        self.engine().open(&ShardSpec { dir: dir.as_deref(), spaces, unlogged })
     }
 
     /// Opens the shard `name`, with the spaces [`A`] and [`B`].
     #[track_caller]
     pub fn open_named(&self, name: &str) -> Box<dyn Shard> {
         self.try_open(name, &[spec(A), spec(B)]).expect("the shard opens")
+    }
+
+    /// Opens the case's shard, with the spaces [`A`] and [`B`], as [unlogged](ShardSpec::unlogged) or not.
+    #[track_caller]
+    pub fn open_as(&self, unlogged: bool) -> Box<dyn Shard> {
+        self.try_open_as("shard", &[spec(A), spec(B)], unlogged).expect("the shard opens")
     }
 
     /// Opens the case's shard, with the spaces [`A`] and [`B`].

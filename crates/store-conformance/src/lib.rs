@@ -29,7 +29,7 @@
 //!
 //! | word | cases | your engine |
 //! |---|---|---|
-//! | `volatile` | all but [`durable`] | [`Engine::persistent`] is false, it opens without a directory |
+//! | `volatile` | all but [`durable`] and [`unlogged`] | [`Engine::persistent`] is false, it opens without a directory |
 //! | `persistent` | all but [`volatile`] | [`Engine::persistent`] is true, it opens in a directory that exists |
 //!
 //! [`Harness::engine`] is called at the start of a case, and again wherever a case restarts the process: what the first
@@ -39,7 +39,7 @@
 //! # The rules
 //!
 //! Each case is a public function whose documentation is the rule it checks. A shard's rules are in [`shard`], [`cursor`],
-//! [`keys`], [`reader`], [`durable`], [`volatile`], [`capability`] and [`model`]; a failing model case prints its seed.
+//! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`] and [`model`]; a failing model case prints its seed.
 //! Abilities that an engine declares are tested to work, those it does not declare to be refused.
 //!
 //! # Cases of a store kind
@@ -67,6 +67,7 @@ pub mod reader;
 pub mod shard;
 pub mod timestamped;
 mod tools;
+pub mod unlogged;
 pub mod volatile;
 
 pub use case::{CASES, Case, KIND_CASES, KindCase, Needs};

@@ -125,6 +125,16 @@ macro_rules! for_each_case {
                     shards_crash_alone,
                     random_crashes,
                 }
+                unlogged {
+                    an_applied_batch_survives_a_crash,
+                    rows_and_metadata_are_of_the_last_batch,
+                    durable_is_committed,
+                    a_refused_batch_does_not_survive,
+                    the_flag_may_change,
+                    spaces_made_before_a_crash,
+                    destroy_removes_what_was_not_flushed,
+                    random_crashes_and_changes_of_the_flag,
+                }
             }
             volatile {
                 volatile {

@@ -209,16 +209,26 @@ pub(crate) struct Crashes<'a> {
     states: Vec<[Map; 2]>,
     /// The batch that is durable at least.
     durable: usize,
+    /// Openings are unlogged or not, at random.
+    changing: bool,
+    /// The last one is.
+    unlogged: bool,
 }
 
 impl<'a> Crashes<'a> {
     pub(crate) fn new(harness: &'a dyn Harness, seed: u64) -> Self {
         let states = vec![[Map::new(), Map::new()]];
-        Self { told: Seed(seed), random: Rng::with_seed(seed), rig: Rig::new(harness), states, durable: 0 }
+        let (random, rig) = (Rng::with_seed(seed), Rig::new(harness));
+        Self { told: Seed(seed), random, rig, states, durable: 0, changing: false, unlogged: false }
+    }
+
+    pub(crate) fn sometimes_unlogged(mut self) -> Self {
+        self.changing = true;
+        self
     }
 
     pub(crate) fn run(&mut self) {
-        let mut shard = self.rig.open();
+        let mut shard = self.open();
         for _ in 0..100 {
             match self.random.u8(..10) {
                 0..5 => {
@@ -226,6 +236,9 @@ impl<'a> Crashes<'a> {
                     let batch = batch(&mut self.random, Keys::Short, &mut models);
                     write(&mut *shard, &batch, &self.states.len().to_be_bytes());
                     self.states.push(models);
+                    if self.unlogged {
+                        self.durable = self.states.len() - 1;
+                    }
                 }
                 5 => {
                     shard.flush(Flush::Wait).unwrap();
@@ -247,10 +260,15 @@ impl<'a> Crashes<'a> {
         assert!(self.states.len() > 1, "seed {} applies nothing", self.told.0);
     }
 
+    fn open(&mut self) -> Box<dyn Shard> {
+        self.unlogged = self.changing && self.random.bool();
+        self.rig.open_as(self.unlogged)
+    }
+
     /// The next process: what it finds is a state since the durable one, and everything goes on from there.
     fn reopen(&mut self) -> Box<dyn Shard> {
         self.rig.restart();
-        let shard = self.rig.open();
+        let shard = self.open();
         let at = position(shard.committed());
         assert!(
             (self.durable..self.states.len()).contains(&at),

@@ -38,7 +38,8 @@ pub fn opens_without_a_directory(harness: &dyn Harness) {
     let rig = Rig::new(harness);
     assert!(!rig.engine().persistent());
     let spaces = [spec(A), spec(B)];
-    let shards: Vec<_> =
-        (0..5).map(|_| rig.engine().open(&ShardSpec { dir: None, spaces: &spaces }).unwrap()).collect();
+    let shards: Vec<_> = (0..5)
+        .map(|_| rig.engine().open(&ShardSpec { dir: None, spaces: &spaces, unlogged: false }).unwrap())
+        .collect();
     assert!(shards.iter().all(|shard| !shard.capabilities().persistent));
 }

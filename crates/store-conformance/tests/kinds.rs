@@ -44,7 +44,7 @@ struct Buffer {
 impl Buffer {
     fn new(fault: Fault) -> Self {
         let spaces = [SpaceSpec { id: SPACE, name: "store".into(), expires: false }];
-        let shard = MemEngine::default().open(&ShardSpec { dir: None, spaces: &spaces }).unwrap();
+        let shard = MemEngine::default().open(&ShardSpec { dir: None, spaces: &spaces, unlogged: false }).unwrap();
         Self { fault, shard, writes: BTreeMap::new(), value: Vec::new() }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millpond_store_api::{Error, ErrorKind, Flush, Result, SpaceId, SpaceSpec};
+use millpond_store_api::{Error, ErrorKind, Flush, Result, ShardSpec, SpaceId};
 
 use crate::map::Image;
 use crate::small::Small;
@@ -16,6 +16,9 @@ use crate::small::Small;
 /// that are dropped without `close` come back at their last flush, not later. No file is touched; directories are names.
 ///
 /// A flush that was only *started* ends when the shard is next asked for `durable`, so a crash in between loses it.
+///
+/// Batches of an [unlogged](ShardSpec::unlogged) shard are durable once they are applied, on a slow disk too: what is
+/// simulated is the end of a process, not of a machine.
 #[derive(Clone, Default)]
 pub struct SimulatedDisk {
     disk: Arc<Mutex<Disk>>,
@@ -82,7 +85,7 @@ impl SimulatedDisk {
     }
 
     /// Locks a directory, and answers the shard's state with the spaces asked for.
-    pub(crate) fn open(&self, dir: &Path, spaces: &[SpaceSpec]) -> Result<(Image, File)> {
+    pub(crate) fn open(&self, dir: &Path, spec: &ShardSpec<'_>) -> Result<(Image, File)> {
         let op = "open shard";
         let mut disk = self.lock();
         disk.strike(DiskOp::Open, op)?;
@@ -93,9 +96,18 @@ impl SimulatedDisk {
             return Err(Error::new(ErrorKind::Retry, op).with("locked", dir.display()));
         }
         stored.holder = Some(number);
-        let image = stored.image.with_spaces(spaces.iter().map(|space| space.id));
+        let image = stored.image.with_spaces(spec.spaces.iter().map(|space| space.id));
         let durable = image.metadata.clone();
-        Ok((image, File { disk: self.clone(), dir: dir.to_owned(), number, log: Vec::new(), started: 0, durable }))
+        let file = File {
+            disk: self.clone(),
+            dir: dir.to_owned(),
+            number,
+            unlogged: spec.unlogged,
+            log: Vec::new(),
+            started: 0,
+            durable,
+        };
+        Ok((image, file))
     }
 }
 
@@ -128,6 +140,8 @@ pub(crate) struct File {
     disk: SimulatedDisk,
     dir: PathBuf,
     number: u64,
+    /// Batches are durable once they are applied.
+    unlogged: bool,
     log: Vec<Entry>,
     /// How many entries of the log the flush that was started last will make durable.
     started: usize,
@@ -165,9 +179,26 @@ impl BatchLog<'_> {
 impl File {
     /// A batch that will be applied in full, unless this answers an error.
     pub(crate) fn begin(&mut self, metadata: &Arc<[u8]>) -> Result<BatchLog<'_>> {
-        self.disk.lock().strike(DiskOp::Apply, "apply batch")?;
+        let op = "apply batch";
+        let mut disk = self.disk.lock();
+        disk.strike(DiskOp::Apply, op)?;
+        if self.unlogged {
+            // It will be saved, so there must be a place for it.
+            disk.held(self, op)?;
+        }
+        drop(disk);
         self.log.push(Entry::Batch(Arc::clone(metadata)));
         Ok(BatchLog(&mut self.log))
+    }
+
+    /// The batch is applied in full.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        if !self.unlogged {
+            return Ok(());
+        }
+        let handle = self.disk.clone();
+        self.started = 0;
+        self.save(&mut handle.lock(), self.log.len(), "apply batch")
     }
 
     pub(crate) fn drop_below(&mut self, space: SpaceId, key: &[u8]) {
@@ -195,6 +226,11 @@ impl File {
         let handle = self.disk.clone();
         let mut disk = handle.lock();
         disk.strike(DiskOp::Flush, op)?;
+        self.save(&mut disk, ended, op)
+    }
+
+    /// Makes the first entries of the log durable.
+    fn save(&mut self, disk: &mut Disk, ended: usize, op: &'static str) -> Result<()> {
         let stored = disk.held(self, op)?;
         self.log.drain(..ended).for_each(|entry| entry.repeat(&mut stored.image));
         self.durable.clone_from(&stored.image.metadata);

@@ -32,7 +32,7 @@ impl Engine for MemEngine {
         let (image, file) = match (&self.disk, spec.dir) {
             (None, _) => (Image::default().with_spaces(spec.spaces.iter().map(|space| space.id)), None),
             (Some(disk), Some(dir)) => {
-                let (image, file) = disk.open(dir, spec.spaces)?;
+                let (image, file) = disk.open(dir, spec)?;
                 (image, Some(file))
             }
             (Some(_), None) => {

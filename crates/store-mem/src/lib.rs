@@ -13,7 +13,7 @@
 //!
 //! let counts = SpaceId(1);
 //! let spaces = [SpaceSpec { id: counts, name: "counts".into(), expires: false }];
-//! let mut shard = MemEngine::default().open(&ShardSpec { dir: None, spaces: &spaces })?;
+//! let mut shard = MemEngine::default().open(&ShardSpec { dir: None, spaces: &spaces, unlogged: false })?;
 //! let batch = [Write { space: counts, key: b"duck", value: Some(b"3") }];
 //! shard.apply(&mut List::new(&batch), b"offset 42")?;
 //! assert_eq!(shard.committed(), Some(&b"offset 42"[..]));
@@ -24,14 +24,15 @@
 //! # Simulated durability
 //!
 //! With a [`SimulatedDisk`] the same engine is persistent as far as a test can tell: a flush saves an image, a shard that
-//! is dropped without `close` falls back to it, a directory is locked while it is open, and operations fail on demand.
+//! is dropped without `close` falls back to it, a directory is locked while it is open, and operations fail on demand. An
+//! [unlogged](millpond_store_api::ShardSpec::unlogged) shard is at its last batch instead.
 //!
 //! ```
 //! # use millpond_store_api::{Engine, Flush, List, ShardSpec};
 //! use millpond_store_mem::{MemEngine, SimulatedDisk};
 //!
 //! let disk = SimulatedDisk::default();
-//! let spec = ShardSpec { dir: Some("task-0_0".as_ref()), spaces: &[] };
+//! let spec = ShardSpec { dir: Some("task-0_0".as_ref()), spaces: &[], unlogged: false };
 //! let mut shard = MemEngine::with_simulated_disk(&disk).open(&spec)?;
 //! shard.apply(&mut List::new(&[]), b"1")?;
 //! shard.flush(Flush::Wait)?;

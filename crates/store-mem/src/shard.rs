@@ -94,7 +94,7 @@ impl Shard for MemShard {
             Ok(())
         })?;
         self.committed = Some(metadata);
-        Ok(())
+        self.file.as_mut().map_or(Ok(()), File::end)
     }
 
     fn committed(&self) -> Option<&[u8]> {

@@ -10,7 +10,11 @@ const SPACE: SpaceId = SpaceId(1);
 
 fn try_open(disk: &SimulatedDisk, dir: &str) -> Result<Box<dyn Shard>> {
     let spaces = [SpaceSpec { id: SPACE, name: "store".into(), expires: false }];
-    MemEngine::with_simulated_disk(disk).open(&ShardSpec { dir: Some(Path::new(dir)), spaces: &spaces })
+    MemEngine::with_simulated_disk(disk).open(&ShardSpec {
+        dir: Some(Path::new(dir)),
+        spaces: &spaces,
+        unlogged: false,
+    })
 }
 
 fn open(disk: &SimulatedDisk) -> Box<dyn Shard> {

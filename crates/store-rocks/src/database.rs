@@ -22,6 +22,7 @@ pub(crate) struct Database {
     db: DB,
     pub(crate) dir: PathBuf,
     pub(crate) spaces: Spaces,
+    /// Writes go to a write-ahead log, too.
     pub(crate) wal: bool,
     read: ReadOptions,
     read_durable: ReadOptions,
@@ -30,7 +31,16 @@ pub(crate) struct Database {
 
 impl Database {
     /// Opens the database of a directory, or makes it.
-    pub(crate) fn open(pool: &Pool, settings: &RocksSettings, open: u64, dir: &Path, spaces: Spaces) -> Result<Self> {
+    ///
+    /// What an earlier opening left in its log is in tables when this returns, so this one may have a log or none.
+    pub(crate) fn open(
+        pool: &Pool,
+        settings: &RocksSettings,
+        open: u64,
+        dir: &Path,
+        spaces: Spaces,
+        wal: bool,
+    ) -> Result<Self> {
         let op = "open shard";
         let found = directory::inspect(dir)?;
         let (mut options, families) = pool.options(settings, open)?;
@@ -43,9 +53,9 @@ impl Database {
         let mut read_durable = ReadOptions::default();
         read_durable.set_read_tier(ReadTier::Persisted);
         let mut write = WriteOptions::default();
-        write.disable_wal(!settings.wal);
+        write.disable_wal(!wal);
         let read = ReadOptions::default();
-        let database = Self { db, dir: dir.to_owned(), spaces, wal: settings.wal, read, read_durable, write };
+        let database = Self { db, dir: dir.to_owned(), spaces, wal, read, read_durable, write };
         database.catalogue()?;
         if found == Found::Nothing {
             directory::mark(op, dir)?;

@@ -4,7 +4,8 @@
 //!   space's number in front of each key, the metadata beside them) and one for the expiring space that windowed stores
 //!   share, keyed by expiry, so that expired rows go file by file.
 //! * **No write-ahead log**: the changelog is one. What is durable is what the last flush wrote, always all spaces and the
-//!   metadata together. [`RocksSettings::wal`] turns a log on for stores without a changelog.
+//!   metadata together. Only an [unlogged](millpond_store_api::ShardSpec::unlogged) shard has one; it is synced by a flush, so
+//!   a killed process loses nothing, a power cut the tail.
 //! * **One budget**: [`RocksSettings::memory_bytes`] holds the block cache and all memtables of the process; a thread of the
 //!   engine flushes the shard with the most unflushed bytes when they come near their share.
 //!
@@ -20,7 +21,7 @@
 //! # let dir = temp.path();
 //! let engine = RocksEngine::new(RocksSettings { memory_bytes: 64 << 20, ..RocksSettings::default() })?;
 //! let spaces = [SpaceSpec { id: SpaceId(1), name: "counts".to_owned(), expires: false }];
-//! let mut shard = engine.open(&ShardSpec { dir: Some(dir), spaces: &spaces })?;
+//! let mut shard = engine.open(&ShardSpec { dir: Some(dir), spaces: &spaces, unlogged: false })?;
 //!
 //! let mut counts = DirectSpace::new(&mut *shard, SpaceId(1));
 //! counts.put(b"heron", Some(b"3"))?;

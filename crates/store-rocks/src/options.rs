@@ -33,20 +33,11 @@ pub struct RocksSettings {
     pub flush_interval: Duration,
     /// How many shards are expected to be open at a time; more may be. Memory and file descriptors are handed out by it.
     pub shards: u32,
-    /// Keep a write-ahead log: for shards that hold a store without a changelog. It is not synced but by a flush: a killed
-    /// process loses nothing, a power cut the tail.
-    pub wal: bool,
 }
 
 impl Default for RocksSettings {
     fn default() -> Self {
-        Self {
-            memory_bytes: 256 * MIB,
-            flush_bytes: 64 * MIB,
-            flush_interval: Duration::from_secs(30),
-            shards: 64,
-            wal: false,
-        }
+        Self { memory_bytes: 256 * MIB, flush_bytes: 64 * MIB, flush_interval: Duration::from_secs(30), shards: 64 }
     }
 }
 

@@ -43,7 +43,7 @@ impl RocksShard {
         };
         let spaces = Spaces::new(spec.spaces).map_err(|e| e.with("dir", dir.display()))?;
         let open = shared.flusher.shards().len() as u64 + 1;
-        let database = Arc::new(Database::open(&shared.pool, &shared.settings, open, dir, spaces)?);
+        let database = Arc::new(Database::open(&shared.pool, &shared.settings, open, dir, spaces, spec.unlogged)?);
         // What was found was read from files, or from the log that stands for them.
         let committed = database.metadata()?.map(|metadata| metadata.to_vec());
         let handle = Arc::new(Handle::new(Arc::clone(&database), shared.settings.flush_interval));

@@ -14,26 +14,25 @@ use millpond_store_api::{
 use millpond_store_rocks::{RocksEngine, RocksSettings};
 
 const DIR: &str = "MILLPOND_CRASH_DIR";
-const WAL: &str = "MILLPOND_CRASH_WAL";
+const UNLOGGED: &str = "MILLPOND_CRASH_UNLOGGED";
 
 const SPACES: [SpaceId; 4] = [SpaceId(0), SpaceId(1), SpaceId(300), SpaceId(7)];
 const EXPIRING: SpaceId = SPACES[3];
 
 /// A small budget: full memtables, the flusher and the writer's own calls all flush.
-fn engine(wal: bool) -> RocksEngine {
+fn engine() -> RocksEngine {
     RocksEngine::new(RocksSettings {
         memory_bytes: 8 << 20,
         flush_bytes: 256 << 10,
         flush_interval: Duration::from_millis(200),
         shards: 2,
-        wal,
     })
     .unwrap()
 }
 
-fn open(engine: &RocksEngine, dir: &Path) -> Box<dyn Shard> {
+fn open(engine: &RocksEngine, dir: &Path, unlogged: bool) -> Box<dyn Shard> {
     let spaces = SPACES.map(|id| SpaceSpec { id, name: format!("s{}", id.0), expires: id == EXPIRING });
-    engine.open(&ShardSpec { dir: Some(dir), spaces: &spaces }).unwrap()
+    engine.open(&ShardSpec { dir: Some(dir), spaces: &spaces, unlogged }).unwrap()
 }
 
 fn number(metadata: Option<&[u8]>) -> u64 {
@@ -152,15 +151,14 @@ impl Model {
 fn writer() {
     let Some(dir) = std::env::var_os(DIR) else {
         let temp = tempfile::tempdir().unwrap();
-        let mut shard = open(&engine(false), temp.path());
+        let mut shard = open(&engine(), temp.path(), false);
         write(&mut *shard, 250, |_, _| {});
         shard.close().unwrap();
         let mut model = Model::default();
         model.advance(250);
-        return model.check(&*open(&engine(false), temp.path()), &bound(250), "closed");
+        return model.check(&*open(&engine(), temp.path(), false), &bound(250), "closed");
     };
-    let engine = engine(std::env::var_os(WAL).is_some());
-    let mut shard = open(&engine, Path::new(&dir));
+    let mut shard = open(&engine(), Path::new(&dir), std::env::var_os(UNLOGGED).is_some());
     let mut out = std::io::stderr();
     write(&mut *shard, u64::MAX, |what, n| {
         // One short write: the pipe takes a line wholly or not at all.
@@ -168,11 +166,11 @@ fn writer() {
     });
 }
 
-fn spawn(dir: &Path, wal: bool) -> (Child, BufReader<ChildStderr>) {
+fn spawn(dir: &Path, unlogged: bool) -> (Child, BufReader<ChildStderr>) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "writer", "--nocapture"]).env(DIR, dir).stdout(Stdio::null()).stderr(Stdio::piped());
-    if wal {
-        command.env(WAL, "1");
+    if unlogged {
+        command.env(UNLOGGED, "1");
     }
     let mut child = command.spawn().unwrap();
     let out = BufReader::new(child.stderr.take().unwrap());
@@ -209,8 +207,8 @@ impl Said {
 }
 
 /// Kills a child at a seeded moment: some time after it has announced its n-th batch or flush.
-fn run_and_kill(dir: &Path, wal: bool, random: &mut fastrand::Rng) -> Said {
-    let (mut child, mut out) = spawn(dir, wal);
+fn run_and_kill(dir: &Path, unlogged: bool, random: &mut fastrand::Rng) -> Said {
+    let (mut child, mut out) = spawn(dir, unlogged);
     let mut said = Said::default();
     let in_flush = random.bool();
     let after = random.u64(1..if in_flush { 25 } else { 400 });
@@ -229,19 +227,39 @@ fn run_and_kill(dir: &Path, wal: bool, random: &mut fastrand::Rng) -> Said {
     said
 }
 
-fn kills(wal: bool, seed: u64, kills: u64) {
+/// Whether openings are unlogged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unlogged {
+    Never,
+    Always,
+    /// The child's and ours, each by chance.
+    Sometimes,
+}
+
+impl Unlogged {
+    fn next(self, random: &mut fastrand::Rng) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Always => true,
+            Self::Sometimes => random.bool(),
+        }
+    }
+}
+
+fn kills(unlogged: Unlogged, seed: u64, kills: u64) {
     let kills = if std::env::var_os("MILLPOND_SLOW").is_some() { kills * 10 } else { kills };
     let temp = tempfile::tempdir().unwrap();
-    let engine = engine(wal);
+    let engine = engine();
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut model, mut low) = (Model::default(), [0; 4]);
     let (mut lost, mut went_on) = (0, 0);
     for kill in 0..kills {
-        let said = run_and_kill(temp.path(), wal, &mut random);
-        let mut shard = open(&engine, temp.path());
+        let logs = unlogged.next(&mut random);
+        let said = run_and_kill(temp.path(), logs, &mut random);
+        let mut shard = open(&engine, temp.path(), unlogged.next(&mut random));
         let n = number(shard.committed());
-        let what = format!("kill {kill} of seed {seed}, reopened at {n}, {said:?}");
-        let least = if wal { said.applied } else { said.durable.max(model.n) };
+        let what = format!("kill {kill} of seed {seed}, reopened at {n}, unlogged {logs}, {said:?}");
+        let least = if logs { said.applied.max(model.n) } else { said.durable.max(model.n) };
         assert!((least..=said.announced.max(model.n)).contains(&n), "{what}");
         assert_eq!(number(shard.durable().unwrap()), n, "{what}");
         lost += u64::from(said.applied > n);
@@ -256,17 +274,22 @@ fn kills(wal: bool, seed: u64, kills: u64) {
     }
     println!("{kills} kills, {went_on} after progress, {lost} with batches to read again, {} batches in all", model.n);
     assert!(went_on > kills / 2, "the writer was killed too early to mean much: {went_on} of {kills}");
-    assert_eq!(lost > 0, !wal, "without a log kills lose the tail, with one they lose nothing");
+    assert_eq!(lost > 0, unlogged != Unlogged::Always, "without a log kills lose the tail, with one they lose nothing");
 }
 
 #[test]
 fn a_killed_shard_reopens_at_its_last_flush_or_later() {
-    kills(false, 1, 100);
+    kills(Unlogged::Never, 1, 100);
 }
 
 #[test]
-fn with_a_log_a_killed_shard_loses_nothing() {
-    kills(true, 2, 20);
+fn an_unlogged_shard_that_is_killed_loses_nothing() {
+    kills(Unlogged::Always, 2, 20);
+}
+
+#[test]
+fn logs_come_and_go_between_kills() {
+    kills(Unlogged::Sometimes, 3, 40);
 }
 
 #[test]
@@ -274,10 +297,10 @@ fn a_directory_held_by_another_process_is_asked_for_again() {
     let temp = tempfile::tempdir().unwrap();
     let (mut child, mut out) = spawn(temp.path(), false);
     assert!(Said::default().hear(&mut out));
-    let error = engine(false).open(&ShardSpec { dir: Some(temp.path()), spaces: &[] }).err().unwrap();
+    let error = engine().open(&ShardSpec { dir: Some(temp.path()), spaces: &[], unlogged: false }).err().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
     assert!(error.to_string().contains(&temp.path().display().to_string()), "{error}");
-    drop(open(&engine(false), temp.path()));
+    drop(open(&engine(), temp.path(), false));
 }

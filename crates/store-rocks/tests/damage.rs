@@ -24,7 +24,7 @@ fn open(dir: &Path) -> Result<Box<dyn Shard>> {
 
 fn open_with(engine: &RocksEngine, dir: &Path) -> Result<Box<dyn Shard>> {
     let space = |id, expires| SpaceSpec { id, name: "s".to_owned(), expires };
-    engine.open(&ShardSpec { dir: Some(dir), spaces: &[space(KV, false), space(EXPIRING, true)] })
+    engine.open(&ShardSpec { dir: Some(dir), spaces: &[space(KV, false), space(EXPIRING, true)], unlogged: false })
 }
 
 fn row(i: u32) -> ([u8; 4], [u8; 40]) {
@@ -204,7 +204,7 @@ fn a_space_may_not_change_its_kind() {
     let dir = temp.path().join("shard");
     written(&dir);
     let specs = [SpaceSpec { id: KV, name: "s".to_owned(), expires: true }];
-    let error = engine().open(&ShardSpec { dir: Some(&dir), spaces: &specs }).err().unwrap();
+    let error = engine().open(&ShardSpec { dir: Some(&dir), spaces: &specs, unlogged: false }).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     read(&dir).unwrap();
 }

@@ -21,7 +21,9 @@ fn engine() -> RocksEngine {
 
 fn open(engine: &RocksEngine, dir: &Path) -> Box<dyn Shard> {
     let space = |id, expires| SpaceSpec { id, name: "s".to_owned(), expires };
-    engine.open(&ShardSpec { dir: Some(dir), spaces: &[space(KV, false), space(EXPIRING, true)] }).unwrap()
+    engine
+        .open(&ShardSpec { dir: Some(dir), spaces: &[space(KV, false), space(EXPIRING, true)], unlogged: false })
+        .unwrap()
 }
 
 /// A windowed row's key: minute, store, key with its end mark, start.

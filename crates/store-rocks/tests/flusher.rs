@@ -49,7 +49,7 @@ fn open(engine: &RocksEngine, root: &Path, name: &str) -> Box<dyn Shard> {
     let dir = root.join(name);
     std::fs::create_dir(&dir).unwrap();
     let spaces = [SpaceSpec { id: KV, name: "kv".to_owned(), expires: false }];
-    engine.open(&ShardSpec { dir: Some(&dir), spaces: &spaces }).unwrap()
+    engine.open(&ShardSpec { dir: Some(&dir), spaces: &spaces, unlogged: false }).unwrap()
 }
 
 /// Applies about so many bytes, in rows of 1 KiB that do not compress.

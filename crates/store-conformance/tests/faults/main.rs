@@ -82,6 +82,10 @@ faults! {
     a_checkpoint_works_undeclared: CheckpointUndeclared => capability::a_checkpoint_works_or_is_unsupported;
     a_checkpoint_is_of_the_last_flush: CheckpointStale => capability::a_checkpoint_works_or_is_unsupported;
     abilities_change: AbilitiesChange => capability::capabilities_do_not_change;
+    the_unlogged_flag_is_ignored: UnloggedIgnored => unlogged::an_applied_batch_survives_a_crash, unlogged::rows_and_metadata_are_of_the_last_batch, unlogged::durable_is_committed, unlogged::the_flag_may_change, unlogged::spaces_made_before_a_crash, unlogged::a_refused_batch_does_not_survive, unlogged::random_crashes_and_changes_of_the_flag;
+    the_unlogged_flag_is_a_promise_only: UnloggedPromised => unlogged::an_applied_batch_survives_a_crash, unlogged::durable_is_committed, unlogged::the_flag_may_change;
+    what_an_unlogged_shard_wrote_is_found_by_such_only: UnloggedApart => unlogged::the_flag_may_change, unlogged::spaces_made_before_a_crash, unlogged::random_crashes_and_changes_of_the_flag;
+    an_unlogged_shard_is_not_destroyed: DestroyLeaves => unlogged::destroy_removes_what_was_not_flushed;
     a_volatile_engine_says_durable: DurableAtOnce => volatile::nothing_is_durable;
 }
 

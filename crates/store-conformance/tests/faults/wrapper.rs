@@ -55,6 +55,9 @@ pub(crate) enum Fault {
     CheckpointUndeclared,
     CheckpointStale,
     AbilitiesChange,
+    UnloggedIgnored,
+    UnloggedPromised,
+    UnloggedApart,
 }
 
 pub(crate) struct Faulty {
@@ -103,26 +106,29 @@ impl Engine for Faulty {
             }
         }
         if self.fault == Fault::NoDirectoryNeeded && spec.dir.is_none() {
-            return MemEngine::default().open(&ShardSpec { dir: None, spaces: &spaces });
+            return MemEngine::default().open(&ShardSpec { dir: None, spaces: &spaces, unlogged: false });
         }
         if self.fault == Fault::OtherSpacesDeleted {
             self.delete_others(spec)?;
         }
-        let mut opened = self.inner.open(&ShardSpec { dir: spec.dir, spaces: &spaces });
+        let unlogged = spec.unlogged && !matches!(self.fault, Fault::UnloggedIgnored | Fault::UnloggedPromised);
+        let apart = spec.dir.filter(|_| unlogged && self.fault == Fault::UnloggedApart).map(|dir| dir.join("log"));
+        let mut opened = self.inner.open(&ShardSpec { dir: apart.as_deref().or(spec.dir), spaces: &spaces, unlogged });
         if self.fault == Fault::OpensTwice && opened.is_err() {
             let elsewhere = spec.dir.map(|dir| dir.join("second"));
-            opened = self.inner.open(&ShardSpec { dir: elsewhere.as_deref(), spaces: &spaces });
+            opened = self.inner.open(&ShardSpec { dir: elsewhere.as_deref(), spaces: &spaces, unlogged });
         }
         let inner = opened?;
         let metadata = inner.committed().map(<[u8]>::to_vec);
-        Ok(Box::new(FaultyShard { inner, fault: self.fault, names, metadata, batches: 0 }))
+        let promised = spec.unlogged && self.fault == Fault::UnloggedPromised;
+        Ok(Box::new(FaultyShard { inner, fault: self.fault, names, promised, metadata, batches: 0 }))
     }
 }
 
 impl Faulty {
     fn delete_others(&self, spec: &ShardSpec<'_>) -> Result<()> {
         let known = [1, 2].map(|id| SpaceSpec { id: SpaceId(id), name: String::new(), expires: false });
-        let mut all = self.inner.open(&ShardSpec { dir: spec.dir, spaces: &known })?;
+        let mut all = self.inner.open(&ShardSpec { spaces: &known, ..*spec })?;
         for other in known.iter().filter(|space| spec.spaces.iter().all(|asked| asked.id != space.id)) {
             all.drop_below(other.id, &[0xFF; 64])?;
         }
@@ -280,6 +286,8 @@ struct FaultyShard {
     inner: Box<dyn Shard>,
     fault: Fault,
     names: Names,
+    /// `durable` says that the last batch is.
+    promised: bool,
     /// Of the last batch.
     metadata: Option<Vec<u8>>,
     batches: u32,
@@ -361,7 +369,8 @@ impl Shard for FaultyShard {
     }
 
     fn durable(&mut self) -> Result<Option<&[u8]>> {
-        if self.fault == Fault::DurableAtOnce { Ok(self.inner.committed()) } else { self.inner.durable() }
+        let at_once = self.promised || self.fault == Fault::DurableAtOnce;
+        if at_once { Ok(self.inner.committed()) } else { self.inner.durable() }
     }
 
     fn flush(&mut self, how: Flush) -> Result<()> {

@@ -33,7 +33,7 @@ impl Machine {
         let engine = MemEngine::with_simulated_disk(&self.disk);
         let mut durable = BTreeMap::new();
         for dir in self.disk.directories() {
-            let spec = ShardSpec { dir: Some(&dir), spaces: &[] };
+            let spec = ShardSpec { dir: Some(&dir), spaces: &[], unlogged: false };
             // A planned fault of the disk may hit this look, too.
             let Ok(shard) = engine.open(&spec).or_else(|_| engine.open(&spec)) else { continue };
             if let Some(bytes) = shard.committed() {
