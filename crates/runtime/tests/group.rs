@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use millpond_broker_api::{Broker, NewTopic, Outgoing, Sent};
 use millpond_broker_mem::{Dumped, EmbeddedBroker, ManualClock, Visibility};
-use millpond_runtime::{Guarantee, Instance, InstanceSpec, Ports, Settings, TaskId};
+use millpond_runtime::{Counter, Guarantee, Instance, InstanceSpec, MetricsRegistry, Ports, Settings, TaskId};
 use millpond_store_mem::{MemEngine, SimulatedDisk};
 use millpond_topology::{Consumed, I64, Materialized, Produced, Topology, Utf8};
 use tempfile::TempDir;
@@ -52,7 +52,8 @@ impl World {
         builder.build().unwrap()
     }
 
-    fn start(&self, node: &mut Node) {
+    fn start(&self, node: &mut Node) -> Arc<MetricsRegistry> {
+        let metrics = Arc::new(MetricsRegistry::default());
         let settings = Settings {
             guarantee: self.guarantee,
             workers: node.workers,
@@ -67,9 +68,10 @@ impl World {
             topology: Self::topology(),
             broker: Arc::new(self.broker.clone()),
             engines: vec![Arc::new(MemEngine::with_simulated_disk(&node.disk))],
-            ports: Ports { clock: Arc::new(self.clock.clone()), ..Ports::default() },
+            ports: Ports { clock: Arc::new(self.clock.clone()), metrics: metrics.clone(), ..Ports::default() },
         };
         node.process = Some(Instance::new(spec).unwrap());
+        metrics
     }
 
     fn produce(&mut self, records: usize) {
@@ -232,4 +234,63 @@ fn fewer_workers_after_a_restart_leave_no_transaction_open() {
     world.start(&mut a);
     world.run(&mut [&mut a], 2 * SECOND);
     assert_eq!(world.totals(), world.sent, "long before the transactions' timeout of 10 s");
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Stops in good order, lets `away` go by, starts again; answers how many changelog records were read for it.
+fn restored_after(world: &World, node: &mut Node, away: Duration) -> u64 {
+    node.process.as_ref().unwrap().request_stop();
+    world.run(&mut [node], SECOND);
+    assert!(node.process.as_ref().unwrap().is_stopped());
+    node.process = None;
+    world.clock.advance(away);
+    let metrics = world.start(node);
+    world.run(&mut [node], 5 * SECOND);
+    assert!(node.process.as_ref().unwrap().is_running());
+    metrics.total(Counter::RestoreTotal)
+}
+
+#[test]
+fn a_shard_that_was_away_longer_than_tombstones_are_kept_is_built_anew() {
+    for (away, whole) in [(DAY / 2, false), (2 * DAY, true)] {
+        let mut world = World::new(Guarantee::ExactlyOnce);
+        let (mut a, mut b) = (Node::new(1), Node::new(1));
+        world.start(&mut a);
+        world.produce(300);
+        world.run(&mut [&mut a], 2 * SECOND);
+        a.process.as_ref().unwrap().request_stop();
+        world.run(&mut [&mut a], SECOND);
+        a.process = None;
+        // Meanwhile another instance goes on, and one key changes.
+        world.start(&mut b);
+        world.produce(1);
+        world.run(&mut [&mut b], 5 * SECOND);
+        world.clock.advance(away);
+        assert_eq!(restored_after(&world, &mut b, Duration::ZERO), 0);
+        b.process.as_ref().unwrap().request_stop();
+        world.run(&mut [&mut b], SECOND);
+        let metrics = world.start(&mut a);
+        world.run(&mut [&mut a], 5 * SECOND);
+        let read = metrics.total(Counter::RestoreTotal);
+        // Deletes that have left the log by now would be missed: every key is read again.
+        assert_eq!(read >= 37, whole, "{read} records were read after {away:?}");
+        world.produce(300);
+        world.run(&mut [&mut a], 2 * SECOND);
+        assert_eq!(world.totals(), world.sent);
+    }
+}
+
+#[test]
+fn b144_a_shard_that_runs_without_work_does_not_grow_old() {
+    let mut world = World::new(Guarantee::AtLeastOnce);
+    let mut a = Node::new(1);
+    world.start(&mut a);
+    world.produce(300);
+    world.run(&mut [&mut a], 2 * SECOND);
+    for _ in 0..40 {
+        world.clock.advance(DAY / 20);
+        world.run(&mut [&mut a], SECOND);
+    }
+    assert_eq!(restored_after(&world, &mut a, DAY / 2), 0, "two days of silence are no absence");
 }
