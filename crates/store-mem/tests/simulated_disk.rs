@@ -9,12 +9,12 @@ use millpond_store_mem::{DiskOp, MemEngine, SimulatedDisk};
 const SPACE: SpaceId = SpaceId(1);
 
 fn try_open(disk: &SimulatedDisk, dir: &str) -> Result<Box<dyn Shard>> {
+    try_open_as(disk, dir, false)
+}
+
+fn try_open_as(disk: &SimulatedDisk, dir: &str, unlogged: bool) -> Result<Box<dyn Shard>> {
     let spaces = [SpaceSpec { id: SPACE, name: "store".into(), expires: false }];
-    MemEngine::with_simulated_disk(disk).open(&ShardSpec {
-        dir: Some(Path::new(dir)),
-        spaces: &spaces,
-        unlogged: false,
-    })
+    MemEngine::with_simulated_disk(disk).open(&ShardSpec { dir: Some(Path::new(dir)), spaces: &spaces, unlogged })
 }
 
 fn open(disk: &SimulatedDisk) -> Box<dyn Shard> {
@@ -183,17 +183,48 @@ fn a_panic_inside_a_batch_ends_the_shard_and_is_not_kept() {
             (self.0 != 4).then_some(Write { space: SPACE, key: b"half", value: Some(b"v") })
         }
     }
+    for unlogged in [false, true] {
+        let disk = SimulatedDisk::default();
+        let mut shard = try_open_as(&disk, "shard", unlogged).unwrap();
+        put(&mut *shard, b"1");
+        shard.flush(Flush::Wait).unwrap();
+        let reader = shard.reader();
+        let applied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shard.apply(&mut Panics(0), b"2")));
+        assert!(applied.is_err());
+        assert_eq!(reader.get(SPACE, b"half", &mut |_| ()).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(shard.flush(Flush::Wait).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(shard.close().unwrap_err().kind(), ErrorKind::Corrupt);
+        let shard = try_open_as(&disk, "shard", unlogged).unwrap();
+        assert_eq!((get(&*shard), shard.committed()), (Some(b"1".to_vec()), Some(&b"1"[..])));
+        assert!(!shard.get(SPACE, b"half", &mut |_| ()).unwrap());
+    }
+}
+
+#[test]
+fn an_unlogged_shards_batches_are_durable_on_a_slow_disk_too() {
     let disk = SimulatedDisk::default();
-    let mut shard = open(&disk);
+    disk.hold_flushes(true);
+    let mut shard = try_open_as(&disk, "shard", true).unwrap();
     put(&mut *shard, b"1");
-    shard.flush(Flush::Wait).unwrap();
-    let reader = shard.reader();
-    let applied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shard.apply(&mut Panics(0), b"2")));
-    assert!(applied.is_err());
-    assert_eq!(reader.get(SPACE, b"half", &mut |_| ()).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_eq!(shard.flush(Flush::Wait).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_eq!(shard.close().unwrap_err().kind(), ErrorKind::Corrupt);
-    let shard = open(&disk);
+    shard.flush(Flush::Start).unwrap();
+    put(&mut *shard, b"2");
+    assert_eq!(shard.durable().unwrap(), Some(&b"2"[..]));
+    drop(shard);
+    let mut shard = open(&disk);
+    assert_eq!((get(&*shard), shard.committed()), (Some(b"2".to_vec()), Some(&b"2"[..])));
+    put(&mut *shard, b"3");
+    drop(shard);
+    assert_eq!(get(&*open(&disk)), Some(b"2".to_vec()), "the next opening has no log");
+}
+
+#[test]
+fn an_unlogged_shard_without_its_disk_applies_nothing() {
+    let disk = SimulatedDisk::default();
+    let mut shard = try_open_as(&disk, "shard", true).unwrap();
+    put(&mut *shard, b"1");
+    disk.fail_next(DiskOp::Apply, ErrorKind::Full);
+    assert_eq!(try_put(&mut *shard, b"2").unwrap_err().kind(), ErrorKind::Full);
+    disk.wipe();
+    assert_eq!(try_put(&mut *shard, b"3").unwrap_err().kind(), ErrorKind::Io);
     assert_eq!((get(&*shard), shard.committed()), (Some(b"1".to_vec()), Some(&b"1"[..])));
-    assert!(!shard.get(SPACE, b"half", &mut |_| ()).unwrap());
 }
