@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use millpond_broker_api::Member;
 use millpond_broker_api::membership::{
-    Command, Event, Incoming, Link, Machine, MemberInfo, Settings as MemberSettings, State, Why, protocol,
+    Command, Event, Incoming, Link, Machine, MemberInfo, Request, Settings as MemberSettings, State, Why, protocol,
 };
 
 use super::distribute::distribute;
@@ -32,6 +32,8 @@ pub(crate) struct GroupMember {
     commands: Vec<Command>,
     assigned: BTreeSet<TaskId>,
     generation: Option<Member>,
+    /// The last generation that this member had an assignment of; kept when a membership is lost.
+    last_generation: Option<i32>,
     stopping: bool,
     gone: bool,
     failed: Option<Error>,
@@ -63,6 +65,7 @@ impl GroupMember {
             commands: Vec::new(),
             assigned: BTreeSet::new(),
             generation: None,
+            last_generation: None,
             stopping: false,
             gone: false,
             failed: None,
@@ -134,7 +137,13 @@ impl GroupMember {
 
     fn execute(&mut self, command: Command) -> Result {
         match command {
-            Command::Send(request) => self.link.send(&request),
+            Command::Send(request) => {
+                if matches!(request, Request::Join { .. }) {
+                    // The join goes ahead without those that have not committed by now (D6).
+                    self.workers.iter_mut().filter(|w| !w.committed).for_each(Seat::give_away);
+                }
+                self.link.send(&request);
+            }
             Command::Assign(members) => {
                 let assignments = self.lead(members);
                 self.feed(Event::Assigned(assignments));
@@ -232,6 +241,19 @@ impl GroupMember {
             [] => BTreeSet::new(),
             bytes => TaskAssignment::decode(bytes)?.active,
         };
+        if self.last_generation.is_some_and(|last| generation > last + 1) {
+            // In a generation that this member never heard of others may have had its tasks, and committed for them.
+            tracing::warn!(
+                generation,
+                last = self.last_generation,
+                "skipped a generation: its tasks are taken over anew"
+            );
+            for worker in &mut self.workers {
+                worker.tasks.clear();
+                worker.handle.tell(ToWorker::Lost);
+            }
+        }
+        self.last_generation = Some(generation);
         self.generation = Some(Member {
             group: Arc::clone(&self.shared.group),
             member_id,
@@ -348,7 +370,8 @@ impl GroupMember {
                     worker = number,
                     "a worker is stuck: its tasks are given away; see `max.poll.interval.ms`"
                 );
-                (worker.stuck, worker.committed) = (true, true);
+                worker.stuck = true;
+                worker.give_away();
                 news = true;
             }
         }

@@ -31,7 +31,7 @@ pub(super) struct Seat {
     pub(super) tasks: BTreeSet<TaskId>,
     /// What it may have open: what it was given, and what it has not yet given back.
     pub(super) may_hold: BTreeSet<TaskId>,
-    /// Has committed since the last notice of a rebalance.
+    /// Has committed since the last notice of a rebalance, if there was one.
     pub(super) committed: bool,
     /// Makes no steps: gets no tasks, and those it has cannot run elsewhere in this process.
     pub(super) stuck: bool,
@@ -44,9 +44,15 @@ impl Seat {
             handle,
             tasks: BTreeSet::new(),
             may_hold: BTreeSet::new(),
-            committed: false,
+            committed: true,
             stuck: false,
             stopped: false,
         }
+    }
+
+    /// Others may have its tasks from now on: it must not commit or write what it has, whatever it hears first.
+    pub(super) fn give_away(&mut self) {
+        self.committed = true;
+        self.handle.pulse.give_away();
     }
 }

@@ -6,7 +6,7 @@ use millpond_broker_api::{self as broker, At, CommitOutcome, GroupOffset};
 use millpond_changelog::CommitMetadata;
 
 use super::process::Processing;
-use super::{Task, TaskId};
+use super::{Input, Task, TaskId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Counter, Gauge, Scope};
 use crate::ports::{Bug, FailPoint};
@@ -109,15 +109,19 @@ impl Worker {
         Ok(())
     }
 
-    /// The inputs that have moved on since the last commit.
+    /// The inputs that have moved on since the last commit. A transaction is fenced by the generation only if it carries
+    /// offsets: if no input has moved on (a punctuation wrote), one is committed again as it is.
     fn progress(&self) -> Vec<Progress> {
-        let mut all = Vec::new();
-        for (at, task) in self.tasks.iter().enumerate().filter(|(_, t)| t.is_running()) {
-            for (n, input) in task.inputs.iter().enumerate().filter(|(_, i)| i.is_ahead()) {
-                let mut metadata = String::new();
-                CommitMetadata::at(input.partition_time).encode(&mut metadata);
-                all.push(Progress { task: at, input: n, metadata });
-            }
+        let running = || self.tasks.iter().enumerate().filter(|(_, t)| t.is_running());
+        let inputs = || running().flat_map(|(task, t)| t.inputs.iter().enumerate().map(move |(n, i)| (task, n, i)));
+        let of = |(task, input, i): (usize, usize, &Input)| {
+            let mut metadata = String::new();
+            CommitMetadata::at(i.partition_time).encode(&mut metadata);
+            Progress { task, input, metadata }
+        };
+        let mut all: Vec<Progress> = inputs().filter(|(.., i)| i.is_ahead()).map(of).collect();
+        if all.is_empty() {
+            all.extend(inputs().next().map(of));
         }
         all
     }

@@ -84,10 +84,15 @@ impl Timers {
     pub(crate) fn take_due(&mut self, by: PunctuationType, now: i64) -> Option<Due> {
         let due = self.timers.iter_mut().filter(|t| t.schedule.by == by && t.next <= now);
         let timer = due.min_by_key(|t| (t.next, t.id))?;
-        let every = timer.schedule.every_ms;
-        let missed = (now - timer.next) / every;
-        timer.next = timer.next.saturating_add((missed + 1).saturating_mul(every));
-        Some(Due { node: timer.node, slot: timer.slot, at: now })
+        let (id, every) = (timer.id, timer.schedule.every_ms);
+        let due = Due { node: timer.node, slot: timer.slot, at: now };
+        let missed = now.saturating_sub(timer.next) / every;
+        match missed.checked_add(1).and_then(|n| n.checked_mul(every)).and_then(|by| timer.next.checked_add(by)) {
+            Some(next) => timer.next = next,
+            // Time has come to its end: it will not be due again.
+            None => self.timers.retain(|t| t.id != id),
+        }
+        Some(due)
     }
 }
 
@@ -122,6 +127,18 @@ mod tests {
         assert_eq!(timers.take_due(STREAM, 23).map(|d| d.at), Some(23));
         assert_eq!(timers.take_due(STREAM, 29), None);
         assert!(timers.take_due(STREAM, 30).is_some());
+    }
+
+    #[test]
+    fn the_end_of_time_is_the_end_of_a_timer_not_of_the_program() {
+        for interval in [1, 1_000, i64::MAX] {
+            let mut timers = Timers::default();
+            timers.schedule(NodeIndex(1), 0, every(interval, STREAM), 0);
+            assert!(timers.take_due(STREAM, i64::MAX).is_some());
+            assert_eq!(timers.take_due(STREAM, i64::MAX), None, "every {interval} ms");
+            timers.schedule(NodeIndex(1), 0, every(interval, WALL), i64::MAX - 1);
+            assert!(timers.next_wall().is_some());
+        }
     }
 
     #[test]

@@ -15,17 +15,17 @@ use crate::output::Collector;
 use crate::ports::FailPoint;
 use crate::worker::{ToMember, Worker};
 
-/// How a worker's transaction is brought to an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a worker's transaction is brought to an end. Each is at least as thorough as those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
-    /// Take over the transactional id: what is open is aborted, what is being committed is completed.
-    Init,
-    /// As `Init`, with a new producer: the former one is fenced, or holds records back that must not be written any more.
-    Anew,
     /// Abort.
     Abort,
     /// At-least-once: wait until every record that was sent has an answer, since it can still reach the log.
     Flush,
+    /// Take over the transactional id: what is open is aborted, what is being committed is completed.
+    Init,
+    /// As `Init`, with a new producer: the former one is fenced, or holds records back that must not be written any more.
+    Anew,
 }
 
 /// What has to be done before a worker goes on; tried again until it succeeds.
@@ -97,8 +97,7 @@ impl Worker {
             _ if self.exactly_once() => ending,
             _ => Ending::Flush,
         };
-        // A way back that is under way is at least as thorough when it makes the producer anew.
-        if self.recovery.is_none_or(|r| r.ending == Ending::Abort) {
+        if self.recovery.is_none_or(|under_way| under_way.ending < ending) {
             self.recovery = Some(Recovery { ending, retry_at: Duration::ZERO });
         }
         for id in self.tasks.iter().map(|t| t.id).collect::<Vec<_>>() {
@@ -137,6 +136,8 @@ impl Worker {
         if now < retry_at {
             return Ok(false);
         }
+        // What is held back must not be written any more when the work may be another's by now.
+        let ending = if ending == Ending::Flush && !self.shared.is_exclusive() { Ending::Anew } else { ending };
         match self.end_transaction(ending) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::ProducerFenced => return self.retry_recovery(Ending::Anew, &e),

@@ -44,6 +44,9 @@ impl Takeover {
 impl Worker {
     /// Moves every task that is not running one step on. Answers whether any moved.
     pub(crate) fn take_over(&mut self) -> Result<bool> {
+        if self.member.is_none() {
+            return Ok(false);
+        }
         let now = self.shared.ports.clock.now();
         let waiting = self.tasks.iter().filter(|t| !t.is_running() && t.takeover.retry_at <= now);
         let waiting: Vec<TaskId> = waiting.map(|t| t.id).collect();

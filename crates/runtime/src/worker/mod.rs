@@ -32,6 +32,8 @@ pub(crate) struct Pulse {
     /// It has a generation, and all its tasks run.
     running: AtomicBool,
     commit_asked: AtomicBool,
+    /// Others may have the worker's tasks. A flag, not a message: it counts before anything that waits in the inbox.
+    given_away: AtomicBool,
     tasks: Mutex<Vec<TaskProgress>>,
     waker: OnceLock<Waker>,
 }
@@ -51,6 +53,10 @@ impl Pulse {
 
     pub(crate) fn tasks(&self) -> Vec<TaskProgress> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn give_away(&self) {
+        self.given_away.store(true, Ordering::Release);
     }
 
     pub(crate) fn ask_commit(&self) {

@@ -42,6 +42,10 @@ impl Worker {
         if self.pulse.commit_asked.swap(false, Ordering::Relaxed) {
             self.commit_asked = true;
         }
+        if self.pulse.given_away.swap(false, Ordering::Acquire) {
+            self.give_up_interval();
+            self.member = None;
+        }
         self.receive()?;
         self.tell_pulse();
         if self.stopped {
@@ -103,8 +107,8 @@ impl Worker {
         let due = self.tasks.iter().filter_map(|t| t.next_punctuation()).min();
         let to_punctuation = due.map(|at| Duration::from_millis(at.saturating_sub(wall).max(0) as u64));
         let now = self.shared.ports.clock.now();
-        let to_commit =
-            self.has_uncommitted().then(|| (self.last_commit + self.shared.commit_interval).saturating_sub(now));
+        let to_commit = (!self.holding && self.has_uncommitted())
+            .then(|| (self.last_commit + self.shared.commit_interval).saturating_sub(now));
         let to_takeover = self.tasks.iter().any(|t| !t.is_running()).then_some(PAUSE);
         // Records wait for an earlier one that another input may still bring.
         let queued = self.tasks.iter().any(|t| t.inputs.iter().any(|i| !i.queue.is_empty()));

@@ -14,16 +14,25 @@ use crate::task::{Task, TaskId, TaskState};
 impl Worker {
     /// Takes what the member has said since the last step. A member that is gone without a word has panicked.
     pub(super) fn receive(&mut self) -> Result {
-        loop {
+        let mut messages = Vec::new();
+        let gone = loop {
             match self.inbox.try_recv() {
-                Ok(ToWorker::Prepare) => self.prepare()?,
-                Ok(ToWorker::Assign { member, tasks }) => self.assign(member, &tasks)?,
-                Ok(ToWorker::Lost) => self.lose()?,
-                Ok(ToWorker::Stop) => self.stop()?,
-                Err(TryRecvError::Disconnected) if !self.stopped => return self.stop(),
-                Err(_) => return Ok(()),
+                Ok(message) => messages.push(message),
+                Err(e) => break e == TryRecvError::Disconnected,
+            }
+        };
+        let decided = messages.iter().rposition(|m| matches!(m, ToWorker::Assign { .. } | ToWorker::Lost));
+        for (at, message) in messages.into_iter().enumerate() {
+            match message {
+                // The rebalance is over already: what was not committed for it is another's by now.
+                ToWorker::Prepare if decided.is_some_and(|later| at < later) => self.give_up_interval(),
+                ToWorker::Prepare => self.prepare()?,
+                ToWorker::Assign { member, tasks } => self.assign(member, &tasks)?,
+                ToWorker::Lost => self.lose()?,
+                ToWorker::Stop => self.stop()?,
             }
         }
+        if gone && !self.stopped { self.stop() } else { Ok(()) }
     }
 
     /// A rebalance was announced: commits with the old generation for the last time. If that fails there is nothing left
