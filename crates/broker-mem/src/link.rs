@@ -80,12 +80,20 @@ impl Links {
         }
     }
 
-    /// What has arrived, or when something will.
+    /// What has arrived, or when something will. The end of a connection takes with it all that was sent over it, and what
+    /// is still on its way: a later answer of it would pass for that to a request of the next connection.
     fn take(&mut self, link: u64, now: Duration) -> Result<Incoming, Option<Duration>> {
         let mailbox = self.by_number.get_mut(&link).ok_or(None)?;
         match mailbox.incoming.front() {
             Some((at, _)) if *at > now => Err(Some(*at)),
-            _ => mailbox.incoming.pop_front().map(|(_, incoming)| incoming).ok_or(None),
+            _ => {
+                let (_, incoming) = mailbox.incoming.pop_front().ok_or(None)?;
+                if incoming == Incoming::Disconnected {
+                    mailbox.incoming.clear();
+                    mailbox.in_flight.clear();
+                }
+                Ok(incoming)
+            }
         }
     }
 }

@@ -160,10 +160,17 @@ pub enum Incoming {
     /// The answer to the oldest unanswered request.
     Reply(Reply),
     /// The connection is gone; requests in flight have no answer. A request that got none for too long ends like this.
+    ///
+    /// No reply to a request that was sent before this was received comes after it, not even if the request was sent when
+    /// the connection was already lost; the coordinator may have acted on it all the same. What is sent afterwards goes
+    /// over a new connection.
     Disconnected,
 }
 
 /// Carries a member's requests, one in flight at a time; a join may stay unanswered for the rebalance timeout.
+///
+/// Replies are told apart by their order and kind alone, so a link never hands out a reply of an earlier connection: see
+/// [`Incoming::Disconnected`].
 pub trait Link: Send {
     /// Sends a request. What goes wrong comes back as [`Incoming::Disconnected`].
     fn send(&mut self, request: &Request);

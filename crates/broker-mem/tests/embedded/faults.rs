@@ -378,6 +378,35 @@ fn cut_links_lose_the_answers_in_flight() {
 }
 
 #[test]
+fn cut_link_takes_along_what_was_sent_before_the_cut_was_seen() {
+    let (broker, clock) = broker_with(Options { initial_rebalance_delay: SECOND, ..Options::default() });
+    let mut link = broker.group_link("g").unwrap();
+    broker.disconnect("g");
+    link.send(&join(Some("i")));
+    broker.disconnect("g");
+    assert_eq!(link.receive(NOW), Some(Incoming::Disconnected));
+    assert_eq!(link.receive(NOW), None, "a connection ends once");
+    // The coordinator fences the first join, and there is nobody to tell.
+    link.send(&join(Some("i")));
+    assert_eq!(link.receive(NOW), None);
+    clock.advance(SECOND);
+    assert!(matches!(link.receive(NOW), Some(Incoming::Reply(Reply::Join { code: code::NONE, .. }))));
+    assert_eq!(link.receive(NOW), None);
+}
+
+#[test]
+fn cut_link_takes_along_answers_behind_the_cut() {
+    let (broker, _) = broker();
+    let mut link = broker.group_link("g").unwrap();
+    broker.disconnect("g");
+    link.send(&Request::FindCoordinator);
+    assert_eq!(link.receive(NOW), Some(Incoming::Disconnected));
+    assert_eq!(link.receive(NOW), None);
+    link.send(&Request::FindCoordinator);
+    assert_eq!(link.receive(NOW), Some(Incoming::Reply(Reply::Coordinator { code: code::NONE })));
+}
+
+#[test]
 fn policy_sees_everything_and_planned_faults_come_first() {
     let (broker, _) = broker();
     let seen = Arc::new(Mutex::new(Vec::new()));
