@@ -108,11 +108,13 @@ impl<P: Processor> Context<'_, P> {
         schedule: Schedule,
         punctuate: impl FnMut(&mut P, &mut Context<'_, P>, i64) -> Result + Send + 'static,
     ) -> Result<Timer> {
+        self.task.timers_changed(self.node);
         self.timers.start(self.task.port, self.node, schedule, Box::new(punctuate))
     }
 
     /// Ends a timer; also from inside its own call, and again without harm.
     pub fn cancel(&mut self, timer: Timer) {
+        self.task.timers_changed(self.node);
         self.timers.cancel(self.task.port, timer);
     }
 

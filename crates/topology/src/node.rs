@@ -40,6 +40,13 @@ impl TaskCx<'_> {
             task: self.task,
         }
     }
+
+    /// This node's timers are to be settled when the call is over.
+    pub(crate) fn timers_changed(&mut self, node: NodeIndex) {
+        if !self.scratch.timers.contains(&node) {
+            self.scratch.timers.push(node);
+        }
+    }
 }
 
 /// Buffers that grow once: nothing is allocated per record.
@@ -49,6 +56,8 @@ pub(crate) struct Scratch {
     pub(crate) value: Vec<u8>,
     /// For the views of a processor: as many as it can have at once.
     pub(crate) views: [Vec<u8>; 4],
+    /// The nodes that started or cancelled timers in this call.
+    pub(crate) timers: Vec<NodeIndex>,
 }
 
 /// Something for one node in the middle of the graph.
@@ -56,6 +65,8 @@ pub(crate) struct Scratch {
 pub(crate) enum Event<'a> {
     Punctuate { slot: u32, at: i64 },
     Drained(&'a Drained<'a>),
+    /// The call in which the node started or cancelled timers is over: what it did to them stays, or is undone.
+    SettleTimers { keep: bool },
 }
 
 /// An instance of a node.

@@ -68,8 +68,20 @@ pub struct Timer {
 /// What a timer calls: the processor, its context and the time (milliseconds since 1970).
 pub(crate) type TimerFn<P> = Box<dyn FnMut(&mut P, &mut Context<'_, P>, i64) -> Result + Send>;
 
-/// A node's timers, by slot. A slot is used again once its timer is cancelled; the id tells them apart.
-pub(crate) struct Timers<P: Processor>(Vec<Option<(TimerId, Option<TimerFn<P>>)>>);
+/// A node's timers, by slot. A slot is used again once its timer has ended; the id tells them apart.
+///
+/// What a record or punctuation does to them is provisional until it is over ([`Timers::settle`]): a cancelled timer keeps
+/// its slot until then, because the port brings it back if the record fails.
+pub(crate) struct Timers<P: Processor>(Vec<Option<Place<P>>>);
+
+struct Place<P: Processor> {
+    id: TimerId,
+    /// Empty while it runs.
+    f: Option<TimerFn<P>>,
+    /// Since the last border.
+    started: bool,
+    cancelled: bool,
+}
 
 impl<P: Processor> Timers<P> {
     pub(crate) fn new() -> Self {
@@ -90,9 +102,10 @@ impl<P: Processor> Timers<P> {
         let free = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
         let slot = crate::topology::index(free);
         let id = port.schedule(node, slot, schedule);
+        let started = Some(Place { id, f: Some(f), started: true, cancelled: false });
         match self.0.get_mut(free) {
-            Some(place) => *place = Some((id, Some(f))),
-            None => self.0.push(Some((id, Some(f)))),
+            Some(place) => *place = started,
+            None => self.0.push(started),
         }
         Ok(Timer { id, slot })
     }
@@ -100,24 +113,35 @@ impl<P: Processor> Timers<P> {
     /// Ends a timer, even if it is the one that is running.
     pub(crate) fn cancel(&mut self, port: &mut dyn Port, timer: Timer) {
         port.cancel(timer.id);
-        if let Some(place) = self.0.get_mut(timer.slot as usize)
-            && place.as_ref().is_some_and(|(id, _)| *id == timer.id)
-        {
-            *place = None;
+        if let Some(place) = self.place(timer.slot).filter(|place| place.id == timer.id) {
+            place.cancelled = true;
         }
     }
 
-    fn take(&mut self, slot: u32) -> Option<(TimerId, TimerFn<P>)> {
-        let (id, f) = self.0.get_mut(slot as usize)?.as_mut()?;
-        Some((*id, f.take()?))
+    /// The border: keeps what was started and cancelled since the last one, or undoes it. Twice does no harm.
+    fn settle(&mut self, keep: bool) {
+        for slot in &mut self.0 {
+            let Some(place) = slot else { continue };
+            let ended = if keep { place.cancelled } else { place.started };
+            (place.started, place.cancelled) = (false, false);
+            if ended {
+                *slot = None;
+            }
+        }
     }
 
-    /// Puts back what was taken, unless it was cancelled meanwhile.
-    fn put_back(&mut self, slot: u32, id: TimerId, f: TimerFn<P>) {
-        if let Some(Some(place)) = self.0.get_mut(slot as usize)
-            && place.0 == id
-        {
-            place.1 = Some(f);
+    fn place(&mut self, slot: u32) -> Option<&mut Place<P>> {
+        self.0.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The timer's function, until it is put back.
+    fn take(&mut self, slot: u32) -> Option<TimerFn<P>> {
+        self.place(slot)?.f.take()
+    }
+
+    fn put_back(&mut self, slot: u32, f: TimerFn<P>) {
+        if let Some(place) = self.place(slot) {
+            place.f = Some(f);
         }
     }
 }
@@ -140,6 +164,7 @@ impl<P: Processor> ProcessorNode<P> {
         let mut timers = Timers::new();
         let mut init = Init { node: b.node, children: &b.names, port: &mut *b.port, timers: &mut timers };
         let processor = make(&mut init)?;
+        timers.settle(true);
         Ok(Self { name: b.name.clone(), node: b.node, processor, outs, timers })
     }
 
@@ -165,10 +190,15 @@ impl<P: Processor> Node<P::In> for ProcessorNode<P> {
         }
         match event {
             Event::Punctuate { slot, at } => {
-                let Some((id, mut f)) = self.timers.take(slot) else { return Ok(()) };
+                let Some(mut f) = self.timers.take(slot) else { return Ok(()) };
                 let done = self.run(cx, |processor, cx| f(processor, cx, at));
-                self.timers.put_back(slot, id, f);
+                // Its slot is the same: none is freed before the call is over.
+                self.timers.put_back(slot, f);
                 done
+            }
+            Event::SettleTimers { keep } => {
+                self.timers.settle(keep);
+                Ok(())
             }
             Event::Drained(_) => Err(Error::new(ErrorKind::Topology, "take a drained entry").at(&self.name)),
         }

@@ -42,7 +42,8 @@ impl TaskGraph {
     /// # Errors
     ///
     /// The first error of a serde, a store, the port or user code, with the innermost node's name. What went to the port
-    /// before must not become part of the task then.
+    /// before must not become part of the task then. That holds for timers too, on both sides: the graph has forgotten
+    /// those that the call started, and those that it cancelled can be called again.
     pub fn receive(&mut self, port: &mut dyn Port, source: SourceIndex, raw: &Raw<'_>) -> Result {
         self.calls += 1;
         let Some(Some(root)) = self.roots.get_mut(source.0 as usize) else {
@@ -55,7 +56,8 @@ impl TaskGraph {
             scratch: &mut self.scratch,
             task: TaskIdentity { topology: self.topology, call: self.calls },
         };
-        root.receive(&mut cx, raw)
+        let done = root.receive(&mut cx, raw);
+        self.settled(port, done)
     }
 
     /// The event time of a record (milliseconds since 1970), by the source's extractor; negative: the record is to be
@@ -77,7 +79,8 @@ impl TaskGraph {
     ///
     /// As [`TaskGraph::receive`].
     pub fn punctuate(&mut self, port: &mut dyn Port, node: NodeIndex, slot: u32, at: i64) -> Result {
-        self.visit(port, node, Event::Punctuate { slot, at })
+        let done = self.visit(port, node, Event::Punctuate { slot, at });
+        self.settled(port, done)
     }
 
     /// Takes an entry of a cached store on its way out; it is forwarded from the store's node. A store of a processor has
@@ -88,10 +91,30 @@ impl TaskGraph {
     /// As [`TaskGraph::receive`].
     pub fn drained(&mut self, port: &mut dyn Port, store: StoreIndex, entry: &Drained<'_>) -> Result {
         match self.owners.get(store.0 as usize) {
-            Some(Some(owner)) => self.visit(port, *owner, Event::Drained(entry)),
+            Some(Some(owner)) => {
+                let done = self.visit(port, *owner, Event::Drained(entry));
+                self.settled(port, done)
+            }
             Some(None) => Ok(()),
             None => Err(Error::new(ErrorKind::Topology, "take a drained entry").with("store", store.0)),
         }
+    }
+
+    /// Ends a call with its outcome: what it did to timers stays if it went well, and is undone if it did not (D14).
+    #[inline]
+    fn settled(&mut self, port: &mut dyn Port, done: Result) -> Result {
+        if self.scratch.timers.is_empty() { done } else { self.settle_timers(port, done) }
+    }
+
+    #[cold]
+    fn settle_timers(&mut self, port: &mut dyn Port, mut done: Result) -> Result {
+        let keep = done.is_ok();
+        let mut nodes = std::mem::take(&mut self.scratch.timers);
+        for node in nodes.drain(..) {
+            done = done.and(self.visit(port, node, Event::SettleTimers { keep }));
+        }
+        self.scratch.timers = nodes;
+        done
     }
 
     fn visit(&mut self, port: &mut dyn Port, node: NodeIndex, event: Event<'_>) -> Result {

@@ -28,18 +28,29 @@ impl Processor for Ticker {
     type Out = Record<String, i64>;
 
     fn process(&mut self, cx: &mut Context<'_, Self>, record: Self::In) -> Result {
-        if record.key == "cancel"
+        if record.key.contains("cancel")
             && let Some(timer) = self.first
         {
             cx.cancel(timer);
             cx.cancel(timer);
         }
+        if record.key.contains("start") {
+            cx.schedule(Schedule::wall_clock_ms(7), |t, _, at| note(t, "new", at))?;
+        }
         cx.forward(record)
     }
 }
 
-/// A driver with a ticker that `init` has set up.
+/// A driver with a ticker that `init` has set up. A record whose key says `fail` fails behind the ticker.
 fn ticking(
+    guarantee: Guarantee,
+    init: impl Fn(&mut Init<'_, Ticker>, &mut Ticker) -> Result + Send + Sync + 'static,
+) -> (Driver, Calls) {
+    ticking_with("fail", guarantee, init)
+}
+
+fn ticking_with(
+    policy: &str,
     guarantee: Guarantee,
     init: impl Fn(&mut Init<'_, Ticker>, &mut Ticker) -> Result + Send + Sync + 'static,
 ) -> (Driver, Calls) {
@@ -53,10 +64,12 @@ fn ticking(
                 init(cx, &mut ticker)?;
                 Ok(ticker)
             })
+            .try_peek(|key, _| if key.contains("fail") { Err(Error::other("told to")) } else { Ok(()) })
             .to("out", Produced::with(Utf8, I64));
     })
     .start_time(100)
     .guarantee(guarantee)
+    .setting("processing.exception.handler", policy)
     .build()
     .unwrap();
     (driver, calls)
@@ -171,6 +184,46 @@ fn a_record_can_cancel_a_punctuation() {
     pipe(&driver, &[("cancel", 1, 0)]);
     driver.advance(ms(100)).unwrap();
     assert_eq!(taken(&calls), ["w@110"]);
+}
+
+#[test]
+fn a_record_that_fails_cancels_and_starts_no_punctuation() {
+    for guarantee in BOTH {
+        let (driver, calls) = ticking_with("continue", guarantee, |init, ticker| {
+            ticker.first = Some(init.schedule(Schedule::wall_clock_ms(10), |t, _, at| note(t, "w", at))?);
+            Ok(())
+        });
+        pipe(&driver, &[("cancel start fail", 1, 0)]);
+        driver.advance(ms(10)).unwrap();
+        assert_eq!(taken(&calls), ["w@110"]);
+        // A new one beside it takes neither its place nor its calls.
+        pipe(&driver, &[("cancel fail", 1, 0), ("start", 1, 0)]);
+        for _ in 0..10 {
+            driver.advance(ms(1)).unwrap();
+        }
+        assert_eq!(taken(&calls), ["new@117", "w@120"]);
+        pipe(&driver, &[("cancel", 1, 0), ("start fail", 1, 0)]);
+        driver.advance(ms(4)).unwrap();
+        driver.advance(ms(7)).unwrap();
+        assert_eq!(taken(&calls), ["new@124", "new@131"]);
+        assert_eq!(driver.count(Counter::DroppedRecordsTotal), 3);
+    }
+}
+
+#[test]
+fn a_punctuation_that_fails_does_not_end_itself() {
+    let (driver, calls) = ticking_with("continue", Guarantee::AtLeastOnce, |init, ticker| {
+        ticker.first = Some(init.schedule(Schedule::wall_clock_ms(10), |t, cx, at| {
+            note(t, "w", at)?;
+            cx.cancel(t.first.expect("it was set"));
+            if at < 130 { Err(Error::other("not yet")) } else { Ok(()) }
+        })?);
+        Ok(())
+    });
+    for _ in 0..5 {
+        driver.advance(ms(10)).unwrap();
+    }
+    assert_eq!(taken(&calls), ["w@110", "w@120", "w@130"]);
 }
 
 #[test]

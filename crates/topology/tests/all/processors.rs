@@ -288,7 +288,7 @@ impl Timed {
         assert_eq!((cx.timestamp(), cx.metadata()), (now, None));
         cx.cancel(self.first);
         cx.cancel(self.first);
-        // Takes the slot that has just become free.
+        // The slot is not free before this call is over.
         cx.schedule(Schedule::stream_time_ms(5), Self::again)?;
         cx.forward(Record::new("once".to_owned(), now, now))
     }
@@ -326,6 +326,65 @@ fn timers_cancel_themselves_and_are_told_apart() {
     let calls: Vec<_> = take(&mut driver).into_iter().map(|(name, at)| format!("{name}@{at}")).collect();
     assert_eq!(calls, ["once@3", "again@4", "again@5", "again@12"]);
     assert_eq!((driver.port(0).timers.len(), driver.port(0).commits), (1, 3));
+}
+
+/// Does to its timer what the key says; a negative value fails behind it.
+struct Switch(Vec<Timer>);
+
+impl Processor for Switch {
+    type In = Text;
+    type Out = Text;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, record: Text) -> Result {
+        match record.key.as_str() {
+            "start" => self.0.push(cx.schedule(Schedule::wall_clock_ms(10), tell(record.value.abs()))?),
+            "cancel" => cx.cancel(self.0[usize::try_from(record.value.abs()).unwrap()]),
+            _ => {}
+        }
+        cx.forward(record)
+    }
+}
+
+fn tell(name: i64) -> impl FnMut(&mut Switch, &mut Context<'_, Switch>, i64) -> Result + Send {
+    move |_, cx, at| cx.forward(Record::new("timer".to_owned(), name, at))
+}
+
+#[test]
+fn a_call_that_fails_leaves_the_timers_as_they_were() {
+    let mut b = Topology::builder();
+    let switch = input(&mut b).process((), |init, ()| {
+        let tens = [0, 1].map(|n| init.schedule(Schedule::wall_clock_ms(10), tell(n)));
+        Ok(Switch(tens.into_iter().collect::<Result<_>>()?))
+    });
+    let checked = switch.try_peek(|_, v| if *v < 0 { Err(Error::other("negative")) } else { Ok(()) });
+    checked.to("out", Produced::with(Utf8, I64));
+    let topology = b.build().unwrap();
+    let mut port = MockPort::new(&topology);
+    let mut graph = topology.task(0, &mut port).unwrap();
+    let mut pipe = |graph: &mut TaskGraph, key: &str, value: i64| {
+        let before = port.timers.clone();
+        let value = value.to_be_bytes();
+        let raw = Raw { key: Some(key.as_bytes()), value: Some(&value), timestamp: 0, headers: NO_HEADERS };
+        let done = graph.receive(&mut port, SourceIndex(0), &raw);
+        if done.is_err() {
+            port.timers = before;
+        }
+        port.take_sent();
+        let mut called = Vec::new();
+        for timer in port.timers.clone() {
+            graph.punctuate(&mut port, timer.node, timer.slot, 10).unwrap();
+            let value = port.take_sent().pop().expect("a timer that the port has is called").value.unwrap();
+            called.push((timer.slot, i64::from_be_bytes(value.try_into().unwrap())));
+        }
+        (done.is_ok(), called)
+    };
+    let mut pipe = |key, value| pipe(&mut graph, key, value);
+    assert_eq!(pipe("cancel", -1), (false, vec![(0, 0), (1, 1)]));
+    assert_eq!(pipe("start", -2), (false, vec![(0, 0), (1, 1)]), "and its slot is free");
+    assert_eq!(pipe("start", 3), (true, vec![(0, 0), (1, 1), (2, 3)]));
+    assert_eq!(pipe("cancel", 2), (true, vec![(0, 0), (1, 1), (2, 3)]), "a handle from a failed call ends nothing");
+    assert_eq!(pipe("cancel", 1), (true, vec![(0, 0), (2, 3)]));
+    assert_eq!(pipe("start", 4), (true, vec![(0, 0), (2, 3), (1, 4)]), "a slot is used again once it is certain");
 }
 
 #[test]
