@@ -293,3 +293,32 @@ fn b144_a_shard_that_runs_without_work_does_not_grow_old() {
     }
     assert_eq!(restored_after(&world, &mut a, DAY / 2), 0, "two days of silence are no absence");
 }
+
+#[test]
+fn b122_a_changelog_that_was_deleted_is_named_and_local_state_is_kept() {
+    let mut world = World::new(Guarantee::ExactlyOnce);
+    let mut a = Node::new(1);
+    world.start(&mut a);
+    world.produce(300);
+    world.run(&mut [&mut a], 2 * SECOND);
+    a.process.as_ref().unwrap().request_stop();
+    world.run(&mut [&mut a], SECOND);
+    a.process = None;
+    let shards = a.disk.directories();
+    world.broker.admin().unwrap().delete_topics(&["app-counts-changelog"]).unwrap().remove(0).unwrap();
+    for attempt in 0..2 {
+        world.start(&mut a);
+        let process = a.process.as_mut().unwrap();
+        let failed = (0..2_000).find_map(|_| {
+            process.step_member().unwrap();
+            world.clock.advance(Duration::from_millis(5));
+            process.step_worker(0).err()
+        });
+        let text = failed.expect("it stops").chain();
+        for part in ["app-counts-changelog", "counts", "local state was kept"] {
+            assert!(text.contains(part), "attempt {attempt}: {text}");
+        }
+        a.process = None;
+    }
+    assert_eq!(a.disk.directories(), shards);
+}

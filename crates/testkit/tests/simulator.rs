@@ -1,4 +1,5 @@
 //! Seeds of the simulator: all hold, every fail point is met, and every planted fault is found.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, also in what tests share")]
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable, TopicInfo};
-use millpond_changelog::{self as changelog, Changelog, CommitMetadata, Decision, LogRange, Restore};
+use millpond_changelog::{self as changelog, Changelog, CommitMetadata, Decision, LogRange, RebuildReason, Restore};
 use millpond_store_api as store;
 
 use super::rollback::PAUSE;
@@ -186,6 +186,17 @@ impl Worker {
             let mut restore = Restore::plan(&shard.metadata, changelogs, wall);
             for (changelog, decision) in restore.decisions() {
                 match decision {
+                    Decision::Rebuild { why: RebuildReason::OtherTopic { .. }, .. } => {
+                        return Err(Error::new(ErrorKind::Config, "restore a store")
+                            .with("task", id)
+                            .with("store", &changelog.store)
+                            .with("topic", &changelog.topic)
+                            .with("reason", "the topic was deleted and made anew since the local state was written")
+                            .remedy(
+                                "the local state was kept, and may be all there is: bring the topic back, or remove the \
+                                 task's directory to begin with what the new topic holds",
+                            ));
+                    }
                     Decision::Rebuild { .. } => {
                         tracing::warn!(task = %id, store = %changelog.store, ?decision, "restore");
                     }

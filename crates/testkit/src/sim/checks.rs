@@ -10,13 +10,13 @@ use millpond_runtime::TaskId;
 use millpond_store_api::{Direction, Engine, Range, ShardSpec};
 use millpond_store_mem::MemEngine;
 
-use super::job::{COUNTS, INPUT, LEDGER, OUTPUT, PARTITIONS, TICKS};
+use super::job::{COUNTS, INPUT, LEDGER, OUTPUT, PARTITIONS, SECOND_INPUT, TICKS};
 use super::world::{APP, Machine, World};
 
 type Outcome<T = ()> = Result<T, String>;
 
 fn inputs() -> Vec<String> {
-    vec![INPUT.to_owned(), repartition_topic(APP, "by-value")]
+    vec![INPUT.to_owned(), SECOND_INPUT.to_owned(), repartition_topic(APP, "by-value")]
 }
 
 fn number(bytes: &[u8]) -> i64 {
@@ -88,7 +88,10 @@ impl World {
         for (topic, partition, committed) in group.offsets {
             let seen = self.committed.entry((topic.clone(), partition)).or_insert(0);
             if committed.next < *seen {
-                return Err(format!("the committed offset of {topic}-{partition} went back from {seen} to {}", committed.next));
+                return Err(format!(
+                    "the committed offset of {topic}-{partition} went back from {seen} to {}",
+                    committed.next
+                ));
             }
             *seen = committed.next;
         }
@@ -103,7 +106,8 @@ impl World {
             for partition in 0..PARTITIONS {
                 let end = admin.offsets(&[(&topic, partition, At::End)]).map_err(|e| e.to_string())?;
                 let Some(Ok(end)) = end.into_iter().next() else { return Ok(false) };
-                let committed = offsets.iter().find(|(t, p, _)| *t == topic && *p == partition).map_or(0, |(.., c)| c.next);
+                let committed =
+                    offsets.iter().find(|(t, p, _)| *t == topic && *p == partition).map_or(0, |(.., c)| c.next);
                 if committed > end {
                     return Err(format!("{committed} is committed of {topic}-{partition}, which ends at {end}"));
                 }
@@ -125,12 +129,20 @@ impl World {
                     let mut rows = BTreeMap::new();
                     let mut cursor = space.scan(Range::ALL, Direction::Forward).map_err(|e| e.to_string())?;
                     while let Some(row) = cursor.next().map_err(|e| e.to_string())? {
-                        let value = if format == ValueFormat::Plain { row.value } else { row.value.get(8..).unwrap_or_default() };
+                        let value = if format == ValueFormat::Plain {
+                            row.value
+                        } else {
+                            row.value.get(8..).unwrap_or_default()
+                        };
                         rows.insert(text(row.key), number(value));
                     }
                     Ok::<_, String>(rows)
                 };
-                let found = self.machines.iter_mut().filter_map(|m| m.process.as_mut()).find_map(|p| p.with_store(task, store, read));
+                let found = self
+                    .machines
+                    .iter_mut()
+                    .filter_map(|m| m.process.as_mut())
+                    .find_map(|p| p.with_store(task, store, read));
                 let mut got = found.ok_or_else(|| format!("nobody runs task {task}"))??;
                 // Ticks go on without input, and may not be committed yet.
                 let mut want = want;
@@ -140,7 +152,10 @@ impl World {
                     return Err(format!("task {task} has {a} ticks, its changelog {b}"));
                 }
                 if got != want {
-                    return Err(format!("store {store} of task {task} is not the fold of its changelog: {}", difference(&got, &want)));
+                    return Err(format!(
+                        "store {store} of task {task} is not the fold of its changelog: {}",
+                        difference(&got, &want)
+                    ));
                 }
             }
         }
@@ -221,6 +236,7 @@ impl World {
 fn difference(got: &BTreeMap<String, i64>, want: &BTreeMap<String, i64>) -> String {
     let keys: std::collections::BTreeSet<_> = got.keys().chain(want.keys()).collect();
     let differs = keys.into_iter().filter(|k| got.get(*k) != want.get(*k));
-    let lines: Vec<String> = differs.take(8).map(|k| format!("{k}: has {:?}, should {:?}", got.get(k), want.get(k))).collect();
+    let lines: Vec<String> =
+        differs.take(8).map(|k| format!("{k}: has {:?}, should {:?}", got.get(k), want.get(k))).collect();
     lines.join("; ")
 }

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use millpond_topology::{
-    Consumed, Context, Grouped, I64, KeyValue, Materialized, Processor, Produced, PunctuationType, Record, Result, Schedule,
-    StoreRef, StoreSpec, Topology, Utf8,
+    Consumed, Context, Grouped, I64, KeyValue, Materialized, Processor, Produced, PunctuationType, Record, Result,
+    Schedule, StoreRef, StoreSpec, Topology, Utf8,
 };
 
 pub(super) const INPUT: &str = "in";
+/// Read by the same tasks as [`INPUT`], with other keys.
+pub(super) const SECOND_INPUT: &str = "in-2";
 pub(super) const OUTPUT: &str = "out";
 pub(super) const PARTITIONS: i32 = 4;
 /// A plain store, uncached: how many records each key had since its last delete.
@@ -45,7 +47,7 @@ pub(super) fn topology() -> Topology {
     let mut builder = Topology::builder();
     let ledger = builder.add_store(StoreSpec::key_value(LEDGER, Utf8, I64));
     builder
-        .stream(INPUT, Consumed::with(Utf8, Utf8))
+        .stream_of(&[INPUT, SECOND_INPUT], Consumed::with(Utf8, Utf8))
         .process(&ledger, |init, store| {
             let every = Schedule { every_ms: 700, by: PunctuationType::WallClockTime };
             init.schedule(every, |ledger: &mut Ledger, cx: &mut Context<'_, Ledger>, _| {

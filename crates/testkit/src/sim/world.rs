@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use millpond_broker_api::{Broker, Clock, NewTopic, Outgoing, Producer};
-use millpond_broker_mem::{EmbeddedBroker, ManualClock, Options};
-use millpond_changelog::ShardMetadata;
+use millpond_broker_mem::{EmbeddedBroker, ManualClock, Op, Options, Verdict};
+use millpond_changelog::{ShardMetadata, changelog_topic};
 use millpond_runtime::{ErrorKind, Guarantee, Instance, InstanceSpec, Ports, Random, Settings};
 use millpond_store_mem::{MemEngine, SimulatedDisk};
 use millpond_topology::Topology;
 use tempfile::TempDir;
 
-use super::faults::{self, Fault};
+use super::faults::{self, Fault, Weather};
 use super::job::{self, Model};
 use super::probe::Probe;
 use super::unfenced::Unstable;
 use super::{Planted, Report};
 
 pub(super) const APP: &str = "sim";
-const MACHINES: usize = 2;
-const WORKERS: usize = 2;
+/// Workers of a process at most.
+const WORKERS: usize = 3;
 /// Steps in which faults strike and records arrive.
 const STEPS: u64 = 12_000;
 /// Steps after that, in which everything has to come to rest.
@@ -38,6 +38,10 @@ pub(super) struct Machine {
     /// Down or frozen until then.
     away_until: Duration,
     disk_slow_until: Duration,
+    /// Workers that make no step until then.
+    stuck_until: [Duration; WORKERS],
+    /// How many workers its process has.
+    workers: usize,
     /// What each shard directory held durably when the process died, until it is opened again.
     pub(super) durable: BTreeMap<PathBuf, ShardMetadata>,
 }
@@ -46,6 +50,7 @@ pub(super) struct World {
     seed: u64,
     rng: Rng,
     planted: Option<Planted>,
+    weather: Weather,
     pub(super) clock: ManualClock,
     pub(super) broker: EmbeddedBroker,
     topology: Topology,
@@ -77,6 +82,7 @@ type Outcome<T = ()> = Result<T, String>;
 impl World {
     pub(super) fn new(seed: u64, planted: Option<Planted>) -> Self {
         let mut rng = Rng::with_seed(seed);
+        let weather = if seed.is_multiple_of(2) { Weather::Fair } else { Weather::Rough };
         let clock = ManualClock::new();
         let options = Options {
             clock: Some(clock.clone()),
@@ -91,17 +97,20 @@ impl World {
         let configs = [("retention.ms", "-1")];
         let topic = |name, partitions| NewTopic { name, partitions, replication: None, configs: &configs };
         let mut admin = broker.admin().expect("the embedded broker has an admin");
-        let topics = [topic(job::INPUT, job::PARTITIONS), topic(job::OUTPUT, 2)];
+        let input = |name| topic(name, job::PARTITIONS);
+        let topics = [input(job::INPUT), input(job::SECOND_INPUT), topic(job::OUTPUT, 2)];
         admin.create_topics(&topics).expect("the topics are new");
-        let settings = settings(&mut rng);
-        let machines = (0..MACHINES).map(|_| Machine::new(planted)).collect();
-        let faults = faults::draw(&mut rng, STEPS).into();
+        let settings = settings(&mut rng, weather);
+        let machines = if weather == Weather::Fair { 2 } else { 3 };
+        let machines = (0..machines).map(|_| Machine::new(planted)).collect();
+        let faults = faults::draw(&mut rng, weather, STEPS).into();
         let producer = broker.producer(None).expect("the embedded broker has producers");
         Self {
             seed,
             target: rng.u64(2_000..2_600),
             rng,
             planted,
+            weather,
             clock,
             broker,
             topology: job::topology(),
@@ -181,7 +190,7 @@ impl World {
             self.check_committed()?;
             return Ok(());
         }
-        let at = self.rng.usize(0..MACHINES);
+        let at = self.rng.usize(0..self.machines.len());
         let now = self.clock.now();
         let Some(machine) = self.machines.get_mut(at) else { return Ok(()) };
         if machine.away_until > now {
@@ -191,8 +200,9 @@ impl World {
         if machine.process.is_none() {
             return self.start(at);
         }
-        let part = self.rng.usize(0..=WORKERS);
-        self.step(at, part)
+        let part = self.rng.usize(0..=machine.workers);
+        let stuck = part.checked_sub(1).and_then(|worker| machine.stuck_until.get(worker)).is_some_and(|t| *t > now);
+        if stuck { Ok(()) } else { self.step(at, part) }
     }
 
     fn step(&mut self, at: usize, part: usize) -> Outcome {
@@ -227,13 +237,14 @@ impl World {
 
     fn start(&mut self, at: usize) -> Outcome {
         let seed = self.rng.u64(..);
+        let workers = if self.weather == Weather::Fair { 2 } else { self.rng.usize(1..=WORKERS) };
         let Some(machine) = self.machines.get_mut(at) else { return Ok(()) };
         let broker: Arc<dyn Broker> = match self.planted {
             Some(Planted::UnstableOffsetsIgnored) => Arc::new(Unstable(self.broker.clone())),
             _ => Arc::new(self.broker.clone()),
         };
         let spec = InstanceSpec {
-            settings: Settings { state_dir: Some(machine.dir.path().to_owned()), ..self.settings.clone() },
+            settings: Settings { state_dir: Some(machine.dir.path().to_owned()), workers, ..self.settings.clone() },
             topology: self.topology.clone(),
             broker,
             engines: vec![Arc::new(MemEngine::with_simulated_disk(&machine.disk))],
@@ -246,12 +257,15 @@ impl World {
             },
         };
         match Instance::new(spec) {
-            Ok(process) => machine.process = Some(process),
+            Ok(process) => {
+                (machine.process, machine.workers) = (Some(process), workers);
+                machine.stuck_until = [Duration::ZERO; WORKERS];
+            }
             // A broker that does not answer at the start is an error that a supervisor answers with another start.
             Err(e) if is_of_the_broker(&e) => machine.away_until = self.clock.now() + Duration::from_millis(100),
             Err(e) => return Err(format!("process {at} does not start: {}", e.chain())),
         }
-        self.note(|| format!("process {at} starts"));
+        self.note(|| format!("process {at} starts with {workers} workers"));
         Ok(())
     }
 
@@ -259,8 +273,10 @@ impl World {
     fn strike(&mut self, step: u64) -> Outcome {
         while self.faults.front().is_some_and(|(at, _)| *at <= step) {
             let Some((_, fault)) = self.faults.pop_front() else { return Ok(()) };
-            let at = self.rng.usize(0..MACHINES);
-            self.note(|| if fault.is_of_a_process() { format!("{fault:?} at process {at}") } else { format!("{fault:?}") });
+            let at = self.rng.usize(0..self.machines.len());
+            self.note(|| {
+                if fault.is_of_a_process() { format!("{fault:?} at process {at}") } else { format!("{fault:?}") }
+            });
             self.struck += 1;
             self.inflict(fault, at)?;
         }
@@ -283,9 +299,35 @@ impl World {
             }
             Fault::Broker(op, verdict) => self.broker.plan(op, verdict),
             Fault::Disk(op, kind) => machine.disk.fail_next(op, kind),
+            Fault::DiskBurst(op, kind, n) => (0..n).for_each(|_| machine.disk.fail_next(op, kind)),
             Fault::SlowDisk(time) => machine.disk_slow_until = now + time,
+            Fault::Stuck(worker, time) => {
+                if let Some(until) = machine.stuck_until.get_mut(worker) {
+                    *until = now + time;
+                }
+            }
+            Fault::CommitNow => machine.process.iter_mut().for_each(Instance::request_commit),
+            Fault::Compact => {
+                for store in [job::LEDGER, job::COUNTS] {
+                    let topic = changelog_topic(APP, store);
+                    self.broker.compact(&topic).map_err(|e| format!("compact {topic}: {e}"))?;
+                }
+            }
+            Fault::Disconnect => self.broker.disconnect(APP),
+            Fault::Storm(time, percent) => self.storm(now + time, percent),
         }
         Ok(())
+    }
+
+    /// Until then so many of a hundred requests go wrong.
+    fn storm(&mut self, until: Duration, percent: u8) {
+        let (clock, mut rng) = (self.clock.clone(), Rng::with_seed(self.rng.u64(..)));
+        self.broker.set_faults(move |op: Op<'_>| {
+            if clock.now() > until || rng.u8(0..100) >= percent {
+                return Verdict::Pass;
+            }
+            faults::verdict(&mut rng, op.kind())
+        });
     }
 
     /// Steps until a clean stop is over; a process may die on the way.
@@ -293,7 +335,8 @@ impl World {
         let mut patience = PATIENCE;
         while self.machines.get(at).is_some_and(|m| m.process.as_ref().is_some_and(|p| !p.is_stopped())) {
             patience = patience.checked_sub(1).ok_or_else(|| format!("process {at} does not stop"))?;
-            let part = self.rng.usize(0..=WORKERS);
+            let workers = self.machines.get(at).map_or(0, |m| m.workers);
+            let part = self.rng.usize(0..=workers);
             self.step(at, part)?;
             self.clock.advance(Duration::from_millis(1));
         }
@@ -306,7 +349,7 @@ impl World {
     }
 
     fn stop_all(&mut self) -> Outcome {
-        for at in 0..MACHINES {
+        for at in 0..self.machines.len() {
             if let Some(process) = self.machines.get(at).and_then(|m| m.process.as_ref()) {
                 process.request_stop();
             }
@@ -321,19 +364,22 @@ impl World {
         for machine in &mut self.machines {
             machine.probe.disarm();
             machine.disk_slow_until = Duration::ZERO;
+            machine.stuck_until = [Duration::ZERO; WORKERS];
             machine.disk.hold_flushes(false);
         }
         self.note(|| "no more faults".to_owned());
     }
 
     fn produce(&mut self) {
-        let key = format!("k{}", self.rng.u8(0..40));
+        let second = self.rng.u8(0..3) == 0;
+        let (topic, stem) = if second { (job::SECOND_INPUT, "j") } else { (job::INPUT, "k") };
+        let key = format!("{stem}{}", self.rng.u8(0..40));
         let value = if self.rng.u8(0..12) == 0 { job::DELETE.to_owned() } else { format!("v{}", self.rng.u8(0..15)) };
         let partition = millpond_changelog::partition_for_key(key.as_bytes(), job::PARTITIONS);
         let record = Outgoing {
-            topic: self.producer.topic(job::INPUT),
+            topic: self.producer.topic(topic),
             partition,
-            timestamp: self.clock.wall_ms(),
+            timestamp: self.clock.wall_ms() - self.rng.i64(0..50),
             key: Some(key.as_bytes()),
             value: Some(value.as_bytes()),
             headers: &[],
@@ -374,25 +420,29 @@ impl World {
 
 fn is_of_the_broker(error: &millpond_runtime::Error) -> bool {
     let text = error.chain();
-    error.kind() == ErrorKind::Broker || text.contains("try again") || text.contains("retriable") || text.contains("transaction must be aborted")
+    error.kind() == ErrorKind::Broker
+        || text.contains("try again")
+        || text.contains("retriable")
+        || text.contains("transaction must be aborted")
 }
 
-fn settings(rng: &mut Rng) -> Settings {
+fn settings(rng: &mut Rng, weather: Weather) -> Settings {
+    let rough = weather == Weather::Rough;
     let guarantee = if rng.u8(0..3) == 0 { Guarantee::AtLeastOnce } else { Guarantee::ExactlyOnce };
     Settings {
         guarantee,
-        workers: WORKERS,
         commit_interval: Some(Duration::from_millis(rng.u64(20..200))),
-        cache_max: Some(if rng.bool() { 0 } else { 1 << rng.u32(12..20) }),
-        uncommitted_max: Some(1 << rng.u32(13..20)),
+        cache_max: Some(if rng.bool() { 0 } else { 1 << rng.u32(8..20) }),
+        uncommitted_max: Some(1 << rng.u32(9..20)),
         memory_budget: Some(16 << 20),
         flush_interval: Duration::from_millis(rng.u64(100..1_000)),
         session_timeout: Duration::from_secs(1),
         heartbeat_interval: Some(Duration::from_millis(100)),
         rebalance_timeout: Duration::from_millis(800),
-        max_poll_interval: Duration::from_secs(60),
+        max_poll_interval: Duration::from_millis(if rough { rng.u64(600..6_000) } else { 60_000 }),
+        max_task_idle: Duration::from_millis(if rough { rng.u64(0..100) } else { 0 }),
         transaction_timeout: Duration::from_secs(2),
-        purge_interval: Duration::from_millis(500),
+        purge_interval: Duration::from_millis(rng.u64(0..500)),
         buffered_records: rng.usize(10..300),
         request_timeout: Duration::from_millis(200),
         ..Settings::new(APP)
@@ -411,8 +461,9 @@ impl Machine {
             process: None,
             away_until: Duration::ZERO,
             disk_slow_until: Duration::ZERO,
+            stuck_until: [Duration::ZERO; WORKERS],
+            workers: 0,
             durable: BTreeMap::new(),
         }
     }
 }
-
