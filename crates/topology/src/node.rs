@@ -63,10 +63,15 @@ pub(crate) struct Scratch {
 /// Something for one node in the middle of the graph.
 #[derive(Clone, Copy)]
 pub(crate) enum Event<'a> {
-    Punctuate { slot: u32, at: i64 },
+    Punctuate {
+        slot: u32,
+        at: i64,
+    },
     Drained(&'a Drained<'a>),
     /// The call in which the node started or cancelled timers is over: what it did to them stays, or is undone.
-    SettleTimers { keep: bool },
+    SettleTimers {
+        keep: bool,
+    },
 }
 
 /// An instance of a node.
