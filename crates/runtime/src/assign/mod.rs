@@ -112,11 +112,13 @@ fn keep(loads: &mut [Load<'_>], open: &mut BTreeSet<TaskId>) {
 }
 
 /// Gives a task to the member with room and the fewest tasks per share; among equals, with the fewest of its sub-topology.
+/// When nobody has room, nobody gets a second one above its share before all others have one.
 fn place(loads: &mut [Load<'_>], task: TaskId) {
     let worth = |load: &Load<'_>| {
         // The load relative to the share, in thousandths, as if the task were there already.
         let relative = (load.tasks.len() + 1) * 1_000 / load.share.max(1);
-        (!load.room(), relative, load.of_sub_topology(task.sub_topology), load.member.member_id.clone())
+        let above = (load.tasks.len() + 1).saturating_sub(load.share);
+        (above, relative, load.of_sub_topology(task.sub_topology), load.member.member_id.clone())
     };
     let best = loads.iter_mut().filter(|l| l.may_have(task)).min_by_key(|l| worth(l));
     if let Some(load) = best {
