@@ -46,6 +46,14 @@ impl Worker {
             self.give_up_interval();
             self.member = None;
         }
+        match self.attend(max_wait) {
+            Ok(busy) => Ok(busy),
+            Err(e) if e.kind() == ErrorKind::Crashed => Err(e),
+            Err(e) => self.recover(e).map(|()| true),
+        }
+    }
+
+    fn attend(&mut self, max_wait: Duration) -> Result<bool> {
         self.receive()?;
         self.tell_pulse();
         if self.stopped {
@@ -56,11 +64,7 @@ impl Worker {
             self.poll(max_wait.min(PAUSE))?;
             return Ok(false);
         }
-        match self.work(max_wait) {
-            Ok(busy) => Ok(busy),
-            Err(e) if e.kind() == ErrorKind::Crashed => Err(e),
-            Err(e) => self.recover(e).map(|()| true),
-        }
+        self.work(max_wait)
     }
 
     fn work(&mut self, max_wait: Duration) -> Result<bool> {
@@ -104,10 +108,12 @@ impl Worker {
     /// How long the poll may wait: not past a punctuation, the next commit, or the next attempt of a takeover.
     fn wait_for(&self, max_wait: Duration) -> Duration {
         let wall = self.shared.ports.clock.wall_ms();
-        let due = self.tasks.iter().filter_map(|t| t.next_punctuation()).min();
+        // What must not be done now is not waited for either.
+        let idle = self.is_paused();
+        let due = self.tasks.iter().filter_map(|t| t.next_punctuation()).min().filter(|_| !idle);
         let to_punctuation = due.map(|at| Duration::from_millis(at.saturating_sub(wall).max(0) as u64));
         let now = self.shared.ports.clock.now();
-        let to_commit = (!self.holding && self.has_uncommitted())
+        let to_commit = (!idle && !self.holding && self.has_uncommitted())
             .then(|| (self.last_commit + self.shared.commit_interval).saturating_sub(now));
         let to_takeover = self.tasks.iter().any(|t| !t.is_running()).then_some(PAUSE);
         // Records wait for an earlier one that another input may still bring.
