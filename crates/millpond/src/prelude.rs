@@ -6,6 +6,6 @@ pub use millpond_store_mem::MemEngine as Memory;
 #[cfg(feature = "rocks")]
 pub use millpond_store_rocks::{RocksEngine as Rocks, RocksSettings};
 pub use millpond_topology::{
-    Consumed, Context, F64, Grouped, I32, I64, Init, Json, Materialized, Nullable, Processor, Produced, Record,
-    Repartitioned, Schedule, Topology, Utf8,
+    Consumed, Context, F64, FixedKeyRecord, Grouped, I32, I64, Init, Json, KeyValue, Materialized, Nullable, Processor,
+    Produced, Record, Repartitioned, Schedule, StoreRef, TimestampedKeyValue, Topology, Utf8,
 };

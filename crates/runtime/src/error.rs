@@ -118,20 +118,10 @@ impl Error {
         self.0.kind.disposition()
     }
 
-    /// The message with all its causes, each behind a colon.
+    /// The message with all its causes, each behind a colon, and the remedy. `{error:#}` prints the same; `{error}` leaves the
+    /// causes out.
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = std::error::Error::source(self);
-        while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        if let Some(remedy) = self.0.remedy {
-            text.push_str("; ");
-            text.push_str(remedy);
-        }
-        text
+        format!("{self:#}")
     }
 
     /// A broker's error of the operation `op`.
@@ -183,7 +173,13 @@ impl From<topology::BuildError> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed", self.0.op)?;
-        self.0.context.iter().try_for_each(|(k, v)| write!(f, " {k}=`{v}`"))
+        self.0.context.iter().try_for_each(|(k, v)| write!(f, " {k}=`{v}`"))?;
+        let mut source = std::error::Error::source(self).filter(|_| f.alternate());
+        while let Some(cause) = source {
+            write!(f, ": {cause}")?;
+            source = cause.source();
+        }
+        self.0.remedy.map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
     }
 }
 
@@ -214,5 +210,16 @@ mod tests {
         let disposition = |kind| Error::from(StateError::new(kind, "open state directory")).disposition();
         assert_eq!(disposition(StateErrorKind::Full), Disposition::RestoreTask);
         assert_eq!(disposition(StateErrorKind::Foreign), Disposition::Shutdown);
+    }
+
+    #[test]
+    fn the_remedy_is_always_said_and_the_causes_on_request() {
+        let cause = std::io::Error::other("no space left");
+        let error =
+            Error::new(ErrorKind::Store, "flush a shard").with("task", "0_1").caused_by(cause).remedy("make room");
+        assert_eq!(error.to_string(), "flush a shard failed task=`0_1`; make room");
+        assert_eq!(format!("{error:#}"), "flush a shard failed task=`0_1`: no space left; make room");
+        assert_eq!(error.chain(), format!("{error:#}"));
+        assert_eq!(format!("{error:?}"), error.chain());
     }
 }

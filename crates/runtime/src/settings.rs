@@ -178,6 +178,9 @@ fn policy(text: &str) -> std::result::Result<ErrorPolicy, &'static str> {
 }
 
 impl Settings {
+    /// The most workers that an instance can have.
+    pub const MAX_WORKERS: usize = 256;
+
     /// The defaults.
     pub fn new(application_id: impl Into<String>) -> Self {
         Self {
@@ -225,10 +228,7 @@ impl Settings {
         };
         match KEYS.iter().find(|(k, _)| *k == key) {
             Some((_, apply)) => apply(self, value).map_err(refused),
-            None => Err(Error::new(ErrorKind::Config, "set a setting")
-                .with("unknown key", key)
-                .with("nearest", nearest(key))
-                .remedy("see the documentation of `Settings` for all keys")),
+            None => Err(unknown(key)),
         }
     }
 
@@ -297,8 +297,12 @@ impl Settings {
         if id.is_empty() || id.len() > 200 || !id.chars().all(legal) || id == "." || id == ".." {
             return bad("application.id", id.clone(), "use 1 to 200 letters, digits, dots, dashes and underscores");
         }
-        if self.workers == 0 {
-            return bad("num.stream.threads", "0".into(), "use 1 or more");
+        if !(1..=Self::MAX_WORKERS).contains(&self.workers) {
+            return bad(
+                "num.stream.threads",
+                self.workers.to_string(),
+                "use 1 to 256; more than there are tasks help nobody",
+            );
         }
         if self.buffered_records == 0 {
             return bad("buffered.records.per.partition", "0".into(), "use 1 or more");
@@ -320,9 +324,26 @@ impl Settings {
     }
 }
 
-/// The known key with the least edits; for error messages.
-fn nearest(key: &str) -> &'static str {
-    KEYS.iter().map(|(k, _)| *k).min_by_key(|k| edits(k.as_bytes(), key.as_bytes())).unwrap_or_default()
+/// An unknown key: what it may be meant for, if that can be guessed.
+fn unknown(key: &str) -> Error {
+    let error = Error::new(ErrorKind::Config, "set a setting").with("unknown key", key);
+    let is_of_a_client =
+        ["consumer.", "producer.", "admin.", "restore.consumer.", "main.consumer."].iter().any(|p| key.starts_with(p));
+    if is_of_a_client {
+        return error.remedy("the clients of the embedded broker have no settings; leave it out");
+    }
+    if key.contains("serde") {
+        return error.remedy("serdes are given where a topic or a store is named, in the topology");
+    }
+    let (nearest, distance) = nearest(key);
+    let error = if distance * 3 <= key.len() { error.with("nearest", nearest) } else { error };
+    error.remedy("`Settings::keys()` lists all keys")
+}
+
+/// The known key with the least edits, and how many these are.
+fn nearest(key: &str) -> (&'static str, usize) {
+    let all = KEYS.iter().map(|(known, _)| (*known, edits(known.as_bytes(), key.as_bytes())));
+    all.min_by_key(|(_, distance)| *distance).unwrap_or_default()
 }
 
 /// Levenshtein's distance.
@@ -351,6 +372,16 @@ mod tests {
     fn an_unknown_key_names_the_nearest() {
         let error = Settings::new("a").set("comit.interval.ms", "1").unwrap_err();
         assert!(error.chain().contains("nearest=`commit.interval.ms`"), "{}", error.chain());
+    }
+
+    #[test]
+    fn a_key_that_is_like_no_other_is_answered_in_words() {
+        let said = |key: &str| Settings::new("a").set(key, "1").unwrap_err().to_string();
+        assert!(
+            said("default.key.serde").contains("in the topology") && !said("default.key.serde").contains("nearest")
+        );
+        assert!(said("consumer.max.poll.records").contains("have no settings"));
+        assert!(said("what.is.this").contains("Settings::keys()") && !said("what.is.this").contains("nearest"));
     }
 
     #[test]

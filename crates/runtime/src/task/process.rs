@@ -377,27 +377,27 @@ impl Task {
         let error = self.failed(op, failure);
         let Some(input) = self.inputs.get(at) else { return error };
         let offset = input.queue.head().map_or(input.next, |(offset, _)| offset);
-        let error = error.with("topic", &input.topic).with("partition", input.partition).with("offset", offset);
-        match error.kind() {
-            ErrorKind::Record => error.remedy(
-                "mend the record's producer or the function, or let `deserialization.exception.handler` or \
-                 `processing.exception.handler` be `continue`",
-            ),
-            _ => error,
-        }
+        error.with("topic", &input.topic).with("partition", input.partition).with("offset", offset)
     }
 
     #[cold]
     fn failed(&self, op: &'static str, failure: Failure) -> Error {
-        let (kind, source): (_, Box<dyn std::error::Error + Send + Sync>) = match failure {
-            Failure::Panic(text) => (ErrorKind::Record, format!("panic: {text}").into()),
+        const FUNCTION: &str = "mend the function, or let `processing.exception.handler` be `continue`";
+        const BYTES: &str = "mend the record's producer, or let `deserialization.exception.handler` be `continue`";
+        let (kind, remedy, source): (_, _, Box<dyn std::error::Error + Send + Sync>) = match failure {
+            Failure::Panic(text) => (ErrorKind::Record, Some(FUNCTION), format!("panic: {text}").into()),
             Failure::Error(e) => match e.kind() {
-                topology::ErrorKind::Store => (ErrorKind::Store, e.into()),
-                topology::ErrorKind::Topology => (ErrorKind::Config, e.into()),
-                _ => (ErrorKind::Record, e.into()),
+                topology::ErrorKind::Store => (ErrorKind::Store, None, e.into()),
+                topology::ErrorKind::Topology => (ErrorKind::Config, None, e.into()),
+                topology::ErrorKind::Deserialization => (ErrorKind::Record, Some(BYTES), e.into()),
+                _ => (ErrorKind::Record, Some(FUNCTION), e.into()),
             },
         };
-        Error::new(kind, op).with("task", self.id).caused_by(source)
+        let error = Error::new(kind, op).with("task", self.id).caused_by(source);
+        match remedy {
+            Some(remedy) => error.remedy(remedy),
+            None => error,
+        }
     }
 
     /// Whether a punctuation of the wall clock is due.

@@ -33,7 +33,9 @@ use crate::topology::Topic;
 /// [`named`](Stream::named) says. Closures are shared by all tasks; one that must remember something belongs into a
 /// [`Processor`]. A closure that can fail goes to the operator's `try_` form.
 ///
-/// A stream knows the serdes it was read with as long as no operator changes the type they are for.
+/// A stream knows the serdes it was read with until an operator may have changed what they are for: `map_values`,
+/// `flat_map_values` and `process_values` forget the value's, `select_key` the key's, `map`, `flat_map` and `process` both, even
+/// if the type stays the same.
 ///
 /// # Mistakes that do not compile
 ///
