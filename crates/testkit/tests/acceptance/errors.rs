@@ -283,7 +283,7 @@ fn wrong_settings_name_key_value_and_remedy() {
     };
     assert_names(&build("procesing.guarantee", "x"), &["procesing.guarantee", "nearest=`processing.guarantee`"]);
     assert_names(&build("processing.guarantee", "twice"), &["processing.guarantee", "`twice`", "exactly_once_v2"]);
-    assert_names(&build("num.stream.threads", "0"), &["num.stream.threads", "1 or more"]);
+    assert_names(&build("num.stream.threads", "0"), &["num.stream.threads", "1 to 256"]);
     assert_names(&build("application.id", "a/b"), &["application.id", "`a/b`", "letters"]);
 }
 
