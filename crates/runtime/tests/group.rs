@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::{Broker, NewTopic, Outgoing, Sent};
-use millpond_broker_mem::{Dumped, EmbeddedBroker, ManualClock, Visibility};
+use millpond_broker_mem::{Dumped, EmbeddedBroker, ManualClock, OpKind, Verdict, Visibility};
 use millpond_runtime::{Counter, Guarantee, Instance, InstanceSpec, MetricsRegistry, Ports, Settings, TaskId};
 use millpond_store_mem::{MemEngine, SimulatedDisk};
 use millpond_topology::{Consumed, I64, Materialized, Produced, Topology, Utf8};
@@ -321,4 +321,32 @@ fn b122_a_changelog_that_was_deleted_is_named_and_local_state_is_kept() {
         a.process = None;
     }
     assert_eq!(a.disk.directories(), shards);
+}
+
+#[test]
+fn b116_a_frozen_process_without_work_does_not_move_its_shards_past_its_successors_writes() {
+    let mut world = World::new(Guarantee::ExactlyOnce);
+    let (mut a, mut b) = (Node::new(1), Node::new(1));
+    world.start(&mut a);
+    world.produce(300);
+    world.run(&mut [&mut a], 2 * SECOND);
+    // It freezes for more than a minute, with nothing left to commit; another takes over and goes on.
+    world.start(&mut b);
+    world.run(&mut [&mut b], 30 * SECOND);
+    assert_eq!(b.tasks().len(), 4);
+    world.produce(300);
+    world.run(&mut [&mut b], 40 * SECOND);
+    // Its worker wakes up before its member, and finds nothing to read.
+    for _ in 0..2 {
+        world.broker.plan(OpKind::Fetch, Verdict::DropRequest);
+        a.process.as_mut().unwrap().step_worker(0).unwrap();
+    }
+    world.run(&mut [&mut a], SECOND);
+    b.process.as_ref().unwrap().request_stop();
+    world.run(&mut [&mut a, &mut b], 20 * SECOND);
+    b.process = None;
+    assert_eq!(a.tasks().len(), 4);
+    world.produce(300);
+    world.run(&mut [&mut a], 2 * SECOND);
+    assert_eq!(world.totals(), world.sent);
 }

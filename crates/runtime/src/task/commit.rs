@@ -33,7 +33,7 @@ impl Worker {
     /// behind their changelogs' starts.
     fn advance_idle(&mut self) -> Result {
         let now = self.shared.ports.clock.now();
-        if now.saturating_sub(self.last_advance) < ADVANCE_INTERVAL {
+        if now.saturating_sub(self.last_advance) < ADVANCE_INTERVAL || !self.shared.is_exclusive() {
             return Ok(());
         }
         self.apply_all()
@@ -211,18 +211,23 @@ impl Worker {
     }
 
     /// Writes the interval's next offsets and times into the metadata of a task's shards.
+    ///
+    /// A log's end that has to be asked for counts only if the work is still exclusively this instance's when the answer is
+    /// there: later, what a successor wrote may lie before it. The position then stays where it was, and a restore from it
+    /// reads again what the shard holds, which changes nothing.
     fn note_offsets(&mut self, at: usize, advance: bool) -> Result {
         let Some(task) = self.tasks.get(at) else { return Ok(()) };
+        let shared = &self.shared;
+        let own = |end: i64| shared.is_exclusive().then_some(end);
         let mut ends: Vec<Option<i64>> = Vec::new();
         for changelog in &task.routes.changelogs {
             let end = match changelog {
                 None => None,
                 Some((topic, id)) => match self.collector.next_offset(*id, task.id.partition) {
                     Some(Some(next)) => Some(next),
-                    // A report came without an offset: what was written ends where the log ends now, since nobody else
-                    // writes to it.
-                    Some(None) => Some(end_of(&mut *self.admin, topic, task.id.partition)?),
-                    None if advance => end_of(&mut *self.admin, topic, task.id.partition).ok(),
+                    // A report came without an offset: what was written ends where the log ends now.
+                    Some(None) => own(end_of(&mut *self.admin, topic, task.id.partition)?),
+                    None if advance => end_of(&mut *self.admin, topic, task.id.partition).ok().and_then(own),
                     None => None,
                 },
             };
