@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millpond_broker_api::{Admin, Broker, NewTopic, Outgoing, Producer, Sent, TopicId};
+use millpond_broker_api::{Admin, Broker, NewTopic, Outgoing, Producer, ProducerOptions, Sent, TopicId};
 use millpond_broker_mem::{EmbeddedBroker, ManualClock};
 use millpond_runtime::{Counter, Guarantee, Instance, InstanceSpec, MetricsRegistry, Ports, Settings};
 use millpond_topology::Topology;
@@ -109,7 +109,7 @@ impl Job {
             let topic = NewTopic { name, partitions: 1, replication: None, configs: &configs };
             admin.create_topics(&[topic]).expect("the broker answers").remove(0).expect("the topic is new");
         }
-        let mut producer = broker.producer(None).expect("the embedded broker has producers");
+        let mut producer = broker.producer(&ProducerOptions::default()).expect("the embedded broker has producers");
         let dir = tempfile::tempdir().expect("there is room for temporary files");
         let metrics = Arc::new(MetricsRegistry::default());
         let spec = InstanceSpec {

@@ -1,5 +1,7 @@
 //! A cluster, as a factory of its clients.
 
+use std::time::Duration;
+
 use crate::membership::Link;
 use crate::{Admin, Consumer, GroupOffsets, Producer, Result};
 
@@ -12,16 +14,64 @@ pub enum Isolation {
     ReadUncommitted,
 }
 
+/// What a consumer is for. Brokers over a network read the settings of each role from a place of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConsumerRole {
+    /// Reads the input of tasks, or anything else.
+    #[default]
+    Main,
+    /// Reads changelogs to restore state.
+    Restore,
+}
+
+/// Which consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerOptions {
+    /// What it sees of transactions.
+    pub isolation: Isolation,
+    /// What it is for.
+    pub role: ConsumerRole,
+}
+
+impl From<Isolation> for ConsumerOptions {
+    fn from(isolation: Isolation) -> Self {
+        Self { isolation, role: ConsumerRole::default() }
+    }
+}
+
+/// Which producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerOptions<'a> {
+    /// With an id all records stand in transactions; a later producer of the same id fences this one.
+    pub transactional_id: Option<&'a str>,
+    /// The coordinator aborts a transaction that is open for this long. Means nothing without an id.
+    pub transaction_timeout: Duration,
+}
+
+impl<'a> ProducerOptions<'a> {
+    /// A transactional producer with the default timeout.
+    pub fn transactional(id: &'a str) -> Self {
+        Self { transactional_id: Some(id), ..Self::default() }
+    }
+}
+
+impl Default for ProducerOptions<'_> {
+    /// Without an id; a timeout of 10 s.
+    fn default() -> Self {
+        Self { transactional_id: None, transaction_timeout: Duration::from_secs(10) }
+    }
+}
+
 /// All clients of one cluster; shared by all workers of an application.
 pub trait Broker: Send + Sync {
     /// What messages call the cluster, such as `embedded` or `HOST:PORT`.
     fn name(&self) -> String;
 
     /// A consumer without assignment.
-    fn consumer(&self, isolation: Isolation) -> Result<Box<dyn Consumer>>;
+    fn consumer(&self, options: &ConsumerOptions) -> Result<Box<dyn Consumer>>;
 
     /// A producer; transactional if it has an id.
-    fn producer(&self, transactional_id: Option<&str>) -> Result<Box<dyn Producer>>;
+    fn producer(&self, options: &ProducerOptions<'_>) -> Result<Box<dyn Producer>>;
 
     /// Access to committed offsets.
     fn offsets(&self) -> Result<Box<dyn GroupOffsets>>;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::membership::Link;
-use millpond_broker_api::{Admin, Broker, Clock, Consumer, GroupOffsets, Isolation, Producer, Result};
+use millpond_broker_api::{
+    Admin, Broker, Clock, Consumer, ConsumerOptions, GroupOffsets, Producer, ProducerOptions, Result,
+};
 
 use crate::admin::MemAdmin;
 use crate::clock::ManualClock;
@@ -21,8 +23,6 @@ use crate::state::{Shared, Time};
 pub struct Options {
     /// A clock that a test moves; `None`: the system's.
     pub clock: Option<ManualClock>,
-    /// A transaction that is open for longer is aborted (`transaction.timeout.ms`).
-    pub transaction_timeout: Duration,
     /// How long the markers of a transaction take after the answer to its commit or abort.
     pub marker_lag: Duration,
     /// How long the first member of an empty group waits for others (`group.initial.rebalance.delay.ms`).
@@ -45,7 +45,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             clock: None,
-            transaction_timeout: Duration::from_secs(10),
             marker_lag: Duration::ZERO,
             initial_rebalance_delay: Duration::ZERO,
             min_session_timeout: Duration::from_secs(6),
@@ -141,12 +140,12 @@ impl Broker for EmbeddedBroker {
         "embedded".to_owned()
     }
 
-    fn consumer(&self, isolation: Isolation) -> Result<Box<dyn Consumer>> {
-        Ok(Box::new(MemConsumer::new(self.shared.clone(), isolation)))
+    fn consumer(&self, options: &ConsumerOptions) -> Result<Box<dyn Consumer>> {
+        Ok(Box::new(MemConsumer::new(self.shared.clone(), options.isolation)))
     }
 
-    fn producer(&self, transactional_id: Option<&str>) -> Result<Box<dyn Producer>> {
-        Ok(Box::new(MemProducer::new(self.shared.clone(), transactional_id)))
+    fn producer(&self, options: &ProducerOptions<'_>) -> Result<Box<dyn Producer>> {
+        Ok(Box::new(MemProducer::new(self.shared.clone(), options)))
     }
 
     fn offsets(&self) -> Result<Box<dyn GroupOffsets>> {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::{
-    CommitOutcome, Error, ErrorKind, Flushed, GroupOffset, Member, Outgoing, Producer, Result, Sent, TopicId,
+    CommitOutcome, Error, ErrorKind, Flushed, GroupOffset, Member, Outgoing, Producer, ProducerOptions, Result, Sent,
+    TopicId,
 };
 
 use crate::buffer::Buffer;
@@ -34,6 +35,7 @@ pub(crate) struct MemProducer {
 /// The transactional side of a producer.
 struct Transaction {
     id: Arc<str>,
+    timeout: Duration,
     session: Session,
     phase: Phase,
 }
@@ -53,9 +55,11 @@ enum Phase {
 }
 
 impl MemProducer {
-    pub(crate) fn new(shared: Arc<Shared>, transactional_id: Option<&str>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, options: &ProducerOptions<'_>) -> Self {
         let session = Session { producer: 0, epoch: -1 };
-        let transaction = transactional_id.map(|id| Transaction { id: id.into(), session, phase: Phase::New });
+        let timeout = options.transaction_timeout;
+        let transaction =
+            options.transactional_id.map(|id| Transaction { id: id.into(), timeout, session, phase: Phase::New });
         Self { shared, transaction, buffer: Buffer::default(), reported: false }
     }
 
@@ -262,7 +266,7 @@ impl Producer for MemProducer {
         }
         let deadline = shared.now().saturating_add(max_wait);
         let session = loop {
-            match state.init_producer(&transaction.id, shared.now()) {
+            match state.init_producer(&transaction.id, transaction.timeout, shared.now()) {
                 Ok(session) => break session,
                 Err(_) if shared.waits() && shared.now() < deadline => state = shared.wait(state, deadline),
                 Err(_) => {

@@ -188,7 +188,12 @@ impl State {
     }
 
     /// Fences the holder of a transactional id and ends its transaction, if one is open.
-    pub(crate) fn init_producer(&mut self, id: &str, now: Duration) -> std::result::Result<Session, Concurrent> {
+    pub(crate) fn init_producer(
+        &mut self,
+        id: &str,
+        timeout: Duration,
+        now: Duration,
+    ) -> std::result::Result<Session, Concurrent> {
         if let Some(Phase::Ongoing { .. }) = self.transactions.get(id).map(|t| t.phase) {
             self.transactions.fence(id);
             self.end(id, false, now);
@@ -196,7 +201,7 @@ impl State {
         if self.transactions.get(id).is_some_and(|t| t.phase.is_ending()) {
             return Err(Concurrent);
         }
-        Ok(self.transactions.take(id))
+        Ok(self.transactions.take(id, timeout))
     }
 
     /// Begins a transaction, unless one is open. Refused for a fenced producer.
@@ -206,8 +211,8 @@ impl State {
             // (CONCURRENT_TRANSACTIONS). Nobody but itself could tell that they come earlier than planned.
             self.write_markers(id);
         }
-        let expires = now.saturating_add(self.options.transaction_timeout);
         let transaction = self.transactions.held(op, id, session)?;
+        let expires = now.saturating_add(transaction.timeout);
         if transaction.phase == Phase::Idle {
             transaction.phase = Phase::Ongoing { expires };
         }

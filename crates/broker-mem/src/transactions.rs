@@ -44,6 +44,8 @@ impl Phase {
 /// A transactional id.
 pub(crate) struct Transaction {
     pub(crate) session: Session,
+    /// How long its holder's transactions may be open (`transaction.timeout.ms`).
+    pub(crate) timeout: Duration,
     pub(crate) phase: Phase,
     /// The partitions that get a marker, in order.
     pub(crate) logs: Vec<LogId>,
@@ -82,15 +84,17 @@ impl Transactions {
     }
 
     /// Gives the id to a new holder.
-    pub(crate) fn take(&mut self, id: &str) -> Session {
+    pub(crate) fn take(&mut self, id: &str, timeout: Duration) -> Session {
         if !self.by_id.contains_key(id) {
             self.next_producer += 1;
             let session = Session { producer: self.next_producer, epoch: -1 };
             let (logs, groups) = Default::default();
-            self.by_id.insert(id.into(), Transaction { session, phase: Phase::Idle, logs, groups });
+            self.by_id.insert(id.into(), Transaction { session, timeout, phase: Phase::Idle, logs, groups });
         }
         self.fence(id);
-        self.by_id.get(id).map(|t| t.session).expect("inserted above")
+        let transaction = self.by_id.get_mut(id).expect("inserted above");
+        transaction.timeout = timeout;
+        transaction.session
     }
 
     /// Makes the id's present holder a former one.

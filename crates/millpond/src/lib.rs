@@ -11,7 +11,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use millpond::broker::{Broker, Change, Isolation, NewTopic, Outgoing, Source};
+//! use millpond::broker::{Broker, Change, Isolation, NewTopic, Outgoing, ProducerOptions, Source};
 //! use millpond::prelude::*;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -21,7 +21,7 @@
 //! for made in broker.admin()?.create_topics(&[topic("departures"), topic("per-carrier")])? {
 //!     made?;
 //! }
-//! let mut producer = broker.producer(None)?;
+//! let mut producer = broker.producer(&ProducerOptions::default())?;
 //! let departures = producer.topic("departures");
 //! for (flight, carrier) in [("UA1545", "UA"), ("B6725", "B6"), ("UA1714", "UA")] {
 //!     let _queued = producer.send(&Outgoing {
@@ -53,7 +53,7 @@
 //!     .start(topology.build()?)?;
 //!
 //! // Read what comes out, committed records only, until both carriers have their count.
-//! let mut consumer = broker.consumer(Isolation::ReadCommitted)?;
+//! let mut consumer = broker.consumer(&Isolation::ReadCommitted.into())?;
 //! for partition in 0..2 {
 //!     let source = Source(partition as u32);
 //!     consumer.assign(&[Change::Add { source, topic: "per-carrier", partition, from: 0 }])?;

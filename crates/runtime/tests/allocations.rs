@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millpond_broker_api::{Broker, NewTopic, Outgoing, Producer, Sent};
+use millpond_broker_api::{Broker, NewTopic, Outgoing, Producer, ProducerOptions, Sent};
 use millpond_broker_mem::{EmbeddedBroker, ManualClock};
 use millpond_runtime::{Counter, Guarantee, Instance, InstanceSpec, MetricsRegistry, Ports, Settings};
 use millpond_store_mem::MemEngine;
@@ -73,7 +73,7 @@ impl Job {
         for made in broker.admin().unwrap().create_topics(&[topic("in"), topic("out")]).unwrap() {
             made.unwrap();
         }
-        let producer = broker.producer(None).unwrap();
+        let producer = broker.producer(&ProducerOptions::default()).unwrap();
         let metrics = Arc::new(MetricsRegistry::default());
         let spec = InstanceSpec {
             settings: Settings {

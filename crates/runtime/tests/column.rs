@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millpond_broker_api::{Broker, Change, ErrorKind, Isolation, NewTopic, Outgoing, Source};
+use millpond_broker_api::{Broker, Change, ErrorKind, Isolation, NewTopic, Outgoing, ProducerOptions, Source};
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, OpKind, Verdict};
 use millpond_runtime::{Guarantee, Instance, InstanceSpec, Ports, Settings};
 use millpond_store_mem::MemEngine;
@@ -32,7 +32,7 @@ fn create(broker: &EmbeddedBroker) {
 }
 
 fn produce(broker: &EmbeddedBroker, records: u32) {
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     let topic = producer.topic("in");
     for n in 0..records {
         let (key, value) = (n.to_string(), format!("v{}", n % 10));
@@ -51,7 +51,7 @@ fn produce(broker: &EmbeddedBroker, records: u32) {
 }
 
 fn read_out(broker: &EmbeddedBroker) -> BTreeMap<String, i64> {
-    let mut consumer = broker.consumer(Isolation::ReadCommitted).unwrap();
+    let mut consumer = broker.consumer(&Isolation::ReadCommitted.into()).unwrap();
     let changes: Vec<_> =
         (0..2).map(|p| Change::Add { source: Source(p), topic: "out", partition: p as i32, from: 0 }).collect();
     consumer.assign(&changes).unwrap();

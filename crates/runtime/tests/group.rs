@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millpond_broker_api::{Broker, NewTopic, Outgoing, Sent};
+use millpond_broker_api::{Broker, NewTopic, Outgoing, ProducerOptions, Sent};
 use millpond_broker_mem::{Dumped, EmbeddedBroker, ManualClock, OpKind, Verdict, Visibility};
 use millpond_runtime::{Counter, Guarantee, Instance, InstanceSpec, MetricsRegistry, Ports, Settings, TaskId};
 use millpond_store_mem::{MemEngine, SimulatedDisk};
@@ -75,7 +75,7 @@ impl World {
     }
 
     fn produce(&mut self, records: usize) {
-        let mut producer = self.broker.producer(None).unwrap();
+        let mut producer = self.broker.producer(&ProducerOptions::default()).unwrap();
         let topic = producer.topic("in");
         for n in 0..records {
             let key = format!("k{}", n % 37);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millpond_broker_api::{Broker, NewTopic, Outgoing};
+use millpond_broker_api::{Broker, NewTopic, Outgoing, ProducerOptions};
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, OpKind, Verdict};
 use millpond_runtime::{Guarantee, Instance, InstanceSpec, Ports, Settings, TaskId};
 use millpond_store_mem::{MemEngine, SimulatedDisk};
@@ -81,7 +81,7 @@ impl World {
     }
 
     fn send(&self, records: usize) {
-        let mut producer = self.broker.producer(None).unwrap();
+        let mut producer = self.broker.producer(&ProducerOptions::default()).unwrap();
         let topic = producer.topic("in");
         let timestamp = millpond_runtime::Clock::wall_ms(&self.clock);
         for _ in 0..records {

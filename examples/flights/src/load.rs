@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use millpond::broker::{Admin, Broker, Clock, ErrorKind, NewTopic, Outgoing, Producer, Sent, TopicId};
+use millpond::broker::{Admin, Broker, Clock, ErrorKind, NewTopic, Outgoing, Producer, ProducerOptions, Sent, TopicId};
 use millpond::changelog::partition_for_key;
 
 use crate::data::Input;
@@ -131,7 +131,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn open(broker: &dyn Broker, stop: &'a Stop) -> Result<Self> {
-        let mut producer = broker.producer(None).map_err(not_written)?;
+        let mut producer = broker.producer(&ProducerOptions::default()).map_err(not_written)?;
         let topic = producer.topic(FLIGHTS);
         Ok(Self { producer, topic, json: Vec::new(), stop })
     }

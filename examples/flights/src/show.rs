@@ -66,7 +66,7 @@ impl TotalsReader {
             return Err(error.with("broker", broker.name()).with("remedy", "replay the flights first"));
         };
         let mut reader = Self {
-            consumer: broker.consumer(Isolation::ReadCommitted).map_err(unreadable)?,
+            consumer: broker.consumer(&Isolation::ReadCommitted.into()).map_err(unreadable)?,
             partitions: topic.partitions,
             totals: TotalsByCarrier::new(),
         };

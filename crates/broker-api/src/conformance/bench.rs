@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Environment;
 use crate::{
     At, Broker, Change, CommitOutcome, Consumer, Error, Flushed, GroupOffset, Header, Isolation, Member, NewTopic,
-    Offset, Outgoing, Producer, Result, Sent, Source, Stable,
+    Offset, Outgoing, Producer, ProducerOptions, Result, Sent, Source, Stable,
 };
 
 /// How long anything may take that is bound to happen.
@@ -184,13 +184,13 @@ impl<'e> Bench<'e> {
     /// A producer without transactions.
     #[track_caller]
     pub(super) fn plain(&self) -> Box<dyn Producer> {
-        self.broker().producer(None).expect("a producer")
+        self.broker().producer(&ProducerOptions::default()).expect("a producer")
     }
 
     /// A transactional producer that holds its id.
     #[track_caller]
     pub(super) fn transactional(&self, id: &str) -> Box<dyn Producer> {
-        let mut producer = self.broker().producer(Some(id)).expect("a producer");
+        let mut producer = self.broker().producer(&ProducerOptions::transactional(id)).expect("a producer");
         producer.init(LIMIT).expect("init");
         producer
     }
@@ -294,7 +294,7 @@ impl<'e> Bench<'e> {
         partition: i32,
         from: Offset,
     ) -> Box<dyn Consumer> {
-        let mut consumer = self.broker().consumer(isolation).expect("a consumer");
+        let mut consumer = self.broker().consumer(&isolation.into()).expect("a consumer");
         consumer.assign(&[Change::Add { source: Source(0), topic, partition, from }]).expect("an assignment");
         consumer
     }

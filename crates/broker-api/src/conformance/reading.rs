@@ -13,7 +13,7 @@ fn add(source: Source, topic: &str, partition: i32, from: i64) -> Change<'_> {
 }
 
 pub(super) fn nothing_assigned_lends_nothing(b: &mut Bench<'_>) {
-    let mut consumer = b.broker().consumer(Isolation::ReadCommitted).unwrap();
+    let mut consumer = b.broker().consumer(&Isolation::ReadCommitted.into()).unwrap();
     b.take_nothing(&mut *consumer);
     assert_eq!(consumer.position(A), None);
     assert_eq!(consumer.known_end(A), None);
@@ -70,7 +70,7 @@ pub(super) fn sources_are_the_callers_numbers(b: &mut Bench<'_>) {
     b.fill(&one, 1, &["one/1"]);
     b.fill(&one, 0, &["one/0"]);
     b.fill(&two, 0, &["two/0"]);
-    let mut consumer = b.broker().consumer(Isolation::ReadCommitted).unwrap();
+    let mut consumer = b.broker().consumer(&Isolation::ReadCommitted.into()).unwrap();
     let changes = [add(Source(900), &one, 0, 0), add(Source(3), &two, 0, 0), add(Source(0), &one, 1, 0)];
     consumer.assign(&changes).unwrap();
     let mut seen: Vec<_> = b.take(&mut *consumer, 3).iter().map(|r| (r.source, r.text())).collect();
@@ -159,7 +159,7 @@ pub(super) fn offset_beyond_the_end_is_a_fault_once(b: &mut Bench<'_>) {
 pub(super) fn faulty_partition_leaves_others_alone(b: &mut Bench<'_>) {
     let topic = b.topic("fault", 2);
     b.fill(&topic, 0, &["good"]);
-    let mut consumer = b.broker().consumer(Isolation::ReadCommitted).unwrap();
+    let mut consumer = b.broker().consumer(&Isolation::ReadCommitted.into()).unwrap();
     consumer.assign(&[add(B, &topic, 1, 70), add(A, &topic, 0, 0)]).unwrap();
     let (faults, mut seen) = b.await_fault(&mut *consumer);
     assert_eq!(faults.iter().map(|(s, _)| *s).collect::<Vec<_>>(), [B]);

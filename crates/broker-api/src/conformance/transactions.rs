@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bench::{Bench, LIMIT, abort, commit, flush, nobody, positions, record, send, texts};
-use crate::{At, CommitOutcome, ErrorKind, Isolation, Outgoing, Producer, Source};
+use crate::{At, CommitOutcome, ErrorKind, Isolation, Outgoing, Producer, ProducerOptions, Source};
 
 pub(super) fn committed_records_are_seen(b: &mut Bench<'_>) {
     let topic = b.topic("commit", 1);
@@ -299,7 +299,7 @@ pub(super) fn plain_producers_have_no_transactions(b: &mut Bench<'_>) {
 
 pub(super) fn send_before_init_is_wrong(b: &mut Bench<'_>) {
     let (topic, id) = (b.topic("too-early", 1), b.name("tx"));
-    let mut producer = b.broker().producer(Some(&id)).unwrap();
+    let mut producer = b.broker().producer(&ProducerOptions::transactional(&id)).unwrap();
     let base = record(&mut *producer, &topic, b.now(), "v");
     assert_eq!(producer.send(&base).unwrap_err().kind(), ErrorKind::Fatal);
     producer.init(LIMIT).unwrap();

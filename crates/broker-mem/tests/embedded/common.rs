@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::{
-    Broker, Change, CommitOutcome, Consumer, GroupOffset, Isolation, Member, NewTopic, Outgoing, Producer, Sent, Source,
+    Broker, Change, CommitOutcome, Consumer, GroupOffset, Isolation, Member, NewTopic, Outgoing, Producer,
+    ProducerOptions, Sent, Source,
 };
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, Options};
 
@@ -38,13 +39,13 @@ pub(crate) fn send(producer: &mut dyn Producer, partition: i32, value: &str) {
 }
 
 pub(crate) fn transactional(broker: &EmbeddedBroker, id: &str) -> Box<dyn Producer> {
-    let mut producer = broker.producer(Some(id)).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::transactional(id)).unwrap();
     producer.init(NOW).unwrap();
     producer
 }
 
 pub(crate) fn consumer(broker: &EmbeddedBroker, isolation: Isolation, partition: i32) -> Box<dyn Consumer> {
-    let mut consumer = broker.consumer(isolation).unwrap();
+    let mut consumer = broker.consumer(&isolation.into()).unwrap();
     consumer.assign(&[Change::Add { source: Source(0), topic: "t", partition, from: 0 }]).unwrap();
     consumer
 }

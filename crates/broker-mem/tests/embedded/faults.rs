@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::common::*;
 use millpond_broker_api::membership::{Incoming, Reply, Request, code};
 use millpond_broker_api::{
-    At, Broker, CommitOutcome, Committed, Delivered, ErrorKind, Isolation, NewTopic, Outgoing, Sent, Source, Stable,
-    TopicId,
+    At, Broker, CommitOutcome, Committed, Delivered, ErrorKind, Isolation, NewTopic, Outgoing, ProducerOptions, Sent,
+    Source, Stable, TopicId,
 };
 use millpond_broker_mem::{EmbeddedBroker, Op, OpKind, Options, TransactionState, Verdict};
 
@@ -30,7 +30,7 @@ fn rows(producer: &mut dyn millpond_broker_api::Producer) -> (usize, Vec<Deliver
 #[test]
 fn append_that_is_lost_is_repeated() {
     let (broker, _) = broker();
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     send(&mut *producer, 0, "a");
     send(&mut *producer, 1, "b");
     broker.plan(OpKind::Append, Verdict::DropRequest);
@@ -47,7 +47,7 @@ fn append_that_is_lost_is_repeated() {
 fn append_whose_answer_is_lost_is_written_once() {
     for verdict in [Verdict::DropReply, LATE] {
         let (broker, _) = broker();
-        let mut producer = broker.producer(None).unwrap();
+        let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
         send(&mut *producer, 0, "a");
         broker.plan(OpKind::Append, verdict);
         assert_eq!(rows(&mut *producer), (1, vec![]));
@@ -62,7 +62,7 @@ fn append_whose_answer_is_lost_is_written_once() {
 #[test]
 fn append_that_is_late_in_time_is_no_fault() {
     let (broker, _) = broker();
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     send(&mut *producer, 0, "a");
     broker.plan(OpKind::Append, LATE);
     let flushed = producer.flush(SECOND).unwrap();
@@ -91,7 +91,7 @@ fn buffer_that_cannot_be_written_becomes_full() {
         Op::Append { .. } => Verdict::DropRequest,
         _ => Verdict::Pass,
     });
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     let topic = producer.topic("t");
     let value = vec![1; 10_000];
     let record = Outgoing { topic, partition: 0, timestamp: 0, key: None, value: Some(&value), headers: &[], tag: 0 };
@@ -186,7 +186,7 @@ fn init_without_an_answer_may_have_fenced() {
         let (broker, _) = broker();
         let mut old = transactional(&broker, "tx");
         send(&mut *old, 0, "a");
-        let mut new = broker.producer(Some("tx")).unwrap();
+        let mut new = broker.producer(&ProducerOptions::transactional("tx")).unwrap();
         broker.plan(OpKind::InitProducerId, verdict);
         assert_eq!(new.init(NOW).unwrap_err().kind(), ErrorKind::Retriable);
         let outcome = old.commit(&alone("g"), &[], NOW);
@@ -207,7 +207,7 @@ fn markers_lag_and_offsets_are_unstable_meanwhile() {
     assert_eq!(committed(&broker, 0), [""; 0]);
     let unstable = Stable::Unstable { topic: "t".to_owned(), partition: 0 };
     assert_eq!(fetched(&broker), unstable);
-    let mut twin = broker.producer(Some("tx")).unwrap();
+    let mut twin = broker.producer(&ProducerOptions::transactional("tx")).unwrap();
     assert_eq!(twin.init(NOW).unwrap_err().kind(), ErrorKind::Retriable, "the commit is being completed");
     clock.advance(10 * MS);
     assert_eq!((fetched(&broker), committed(&broker, 0)), (offsets(Some(1)), vec!["a".to_owned()]));
@@ -237,7 +237,7 @@ fn transaction_that_init_aborts_lags_too() {
     let mut old = transactional(&broker, "tx");
     send(&mut *old, 0, "a");
     old.flush(NOW).unwrap();
-    let mut new = broker.producer(Some("tx")).unwrap();
+    let mut new = broker.producer(&ProducerOptions::transactional("tx")).unwrap();
     assert_eq!(new.init(NOW).unwrap_err().kind(), ErrorKind::Retriable);
     assert_eq!(old.flush(NOW).map(|f| f.outstanding).unwrap(), 0, "nothing to write, so nobody tells it");
     let outcome = old.commit(&alone("g"), &[], NOW);
@@ -250,7 +250,7 @@ fn transaction_that_init_aborts_lags_too() {
 #[test]
 fn poll_that_is_late_lends_nothing_until_then() {
     let (broker, clock) = broker();
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     send(&mut *producer, 0, "a");
     producer.flush(NOW).unwrap();
     let mut consumer = consumer(&broker, Isolation::ReadCommitted, 0);
@@ -266,7 +266,7 @@ fn poll_that_is_late_lends_nothing_until_then() {
 #[test]
 fn poll_that_is_lost_or_refused_loses_no_record() {
     let (broker, _) = broker();
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     send(&mut *producer, 0, "a");
     producer.flush(NOW).unwrap();
     let mut consumer = consumer(&broker, Isolation::ReadCommitted, 0);

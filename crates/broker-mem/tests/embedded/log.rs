@@ -2,14 +2,14 @@
 
 use crate::common::*;
 use millpond_broker_api::{
-    At, Broker, Change, CommitOutcome, Consumer, ErrorKind, Isolation, NewTopic, Offset, Outgoing, Producer, Source,
-    Stable,
+    At, Broker, Change, CommitOutcome, Consumer, ErrorKind, Isolation, NewTopic, Offset, Outgoing, Producer,
+    ProducerOptions, Source, Stable,
 };
 use millpond_broker_mem::{Dumped, EmbeddedBroker, Options, Visibility};
 
 /// Writes values of partition 0 with times, in batches of one.
 fn write_at(broker: &EmbeddedBroker, topic: &str, times: &[i64]) {
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     let topic = producer.topic(topic);
     for timestamp in times {
         let (timestamp, key) = (*timestamp, Some(&b"k"[..]));
@@ -39,7 +39,7 @@ fn search_by_time_finds_the_first_in_any_order() {
 #[test]
 fn poll_lends_no_more_than_its_bounds() {
     let (broker, _) = broker_with(Options { max_poll_records: 3, max_poll_bytes: 100, ..Options::default() });
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     for value in ["0", "1", "2", "3", "4"] {
         send(&mut *producer, 0, value);
     }
@@ -57,7 +57,7 @@ fn poll_lends_no_more_than_its_bounds() {
 #[test]
 fn full_partition_does_not_starve_the_others() {
     let (broker, _) = broker_with(Options { max_poll_records: 4, ..Options::default() });
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     (0..100).for_each(|n| send(&mut *producer, 0, &n.to_string()));
     send(&mut *producer, 1, "other");
     producer.flush(NOW).unwrap();
@@ -70,7 +70,7 @@ fn full_partition_does_not_starve_the_others() {
 #[test]
 fn large_records_do_not_starve_the_others() {
     let (broker, _) = broker_with(Options { max_poll_bytes: 1_000, ..Options::default() });
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     let (zero, one) = ("0".repeat(300), "1".repeat(300));
     (0..10).for_each(|_| send(&mut *producer, 0, &zero));
     send(&mut *producer, 1, &one);
@@ -84,7 +84,7 @@ fn large_records_do_not_starve_the_others() {
 #[test]
 fn producer_writes_by_itself_when_its_buffer_is_full() {
     let (broker, _) = broker();
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     let value = "v".repeat(1_000);
     (0..100).for_each(|_| send(&mut *producer, 0, &value));
     assert_eq!(offset(&broker, "t", At::End), 99);
@@ -97,7 +97,7 @@ fn producer_writes_by_itself_when_its_buffer_is_full() {
 fn tombstones_stay_for_their_retention() {
     let (broker, clock) = broker();
     create(&broker, "c", 1, &[("cleanup.policy", "compact"), ("delete.retention.ms", "1000")]);
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     let topic = producer.topic("c");
     for value in [Some(&b"v"[..]), None] {
         let record = Outgoing { topic, partition: 0, timestamp: 0, key: Some(b"k"), value, headers: &[], tag: 0 };
@@ -156,7 +156,7 @@ fn timestamps_may_be_limited_in_both_directions() {
     let limits = [("message.timestamp.before.max.ms", "1000"), ("message.timestamp.after.max.ms", "2000")];
     broker.admin().unwrap().set_configs("t", &limits).unwrap();
     let now = broker.clock().wall_ms();
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     let topic = producer.topic("t");
     for (tag, timestamp) in [now - 1_001, now - 1_000, now, now + 2_000, now + 2_001].into_iter().enumerate() {
         let record = Outgoing {
@@ -193,7 +193,8 @@ fn deleted_topic_takes_its_offsets_along() {
 #[test]
 fn topic_that_goes_under_its_clients() {
     let (broker, _) = broker();
-    let (mut producer, mut reader) = (broker.producer(None).unwrap(), consumer(&broker, Isolation::ReadCommitted, 0));
+    let (mut producer, mut reader) =
+        (broker.producer(&ProducerOptions::default()).unwrap(), consumer(&broker, Isolation::ReadCommitted, 0));
     send(&mut *producer, 0, "a");
     producer.flush(NOW).unwrap();
     assert_eq!(poll(&mut *reader), ["a"]);
@@ -244,7 +245,7 @@ fn settings_without_sense_are_refused() {
 #[test]
 fn dump_shows_no_keys_and_values_in_its_text() {
     let (broker, _) = broker();
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     send(&mut *producer, 0, "secret");
     producer.flush(NOW).unwrap();
     let text = format!("{:?}", broker.dump("t", 0).unwrap());
@@ -276,7 +277,7 @@ fn want(dump: &[(Offset, Dumped)], isolation: Isolation, from: Offset, end: Offs
 
 /// All offsets that a reader sees from an offset on, and where it ends.
 fn seen(broker: &EmbeddedBroker, isolation: Isolation, from: Offset) -> (Vec<Offset>, Option<Offset>) {
-    let mut consumer: Box<dyn Consumer> = broker.consumer(isolation).unwrap();
+    let mut consumer: Box<dyn Consumer> = broker.consumer(&isolation.into()).unwrap();
     consumer.assign(&[Change::Add { source: Source(0), topic: "c", partition: 0, from }]).unwrap();
     let mut all = Vec::new();
     loop {
@@ -297,7 +298,7 @@ fn readers_see_what_the_log_holds() {
         let (broker, _) = broker_with(options);
         create(&broker, "c", 1, &[("cleanup.policy", "compact,delete"), ("retention.ms", "-1")]);
         let mut dice = Dice(seed);
-        let mut producers: Vec<Box<dyn Producer>> = vec![broker.producer(None).unwrap()];
+        let mut producers: Vec<Box<dyn Producer>> = vec![broker.producer(&ProducerOptions::default()).unwrap()];
         producers.extend(["a", "b"].map(|id| transactional(&broker, id)));
         for _ in 0..60 {
             let who = dice.below(3) as usize;
@@ -357,7 +358,7 @@ fn same_calls_give_the_same_broker() {
             std::mem::forget(producer);
         }
         clock.advance(60 * SECOND);
-        let mut fenced = broker.producer(Some("a")).unwrap();
+        let mut fenced = broker.producer(&ProducerOptions::transactional("a")).unwrap();
         fenced.init(NOW).unwrap();
         send(&mut *fenced, 0, "again");
         let outcome = fenced.commit(&alone("g"), &at(9), NOW);

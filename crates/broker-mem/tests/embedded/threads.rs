@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{SECOND, alone, at, create, is_committed, send, transactional};
 use millpond_broker_api::membership::{Incoming, Reply, Request, code};
-use millpond_broker_api::{Broker, Change, Isolation, Source};
+use millpond_broker_api::{Broker, Change, Isolation, ProducerOptions, Source};
 use millpond_broker_mem::{EmbeddedBroker, OpKind, Options, Verdict};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ fn broker(options: Options) -> EmbeddedBroker {
 
 /// Reads both partitions until `count` records came.
 fn read(broker: &EmbeddedBroker, isolation: Isolation, count: usize) -> Vec<(u32, i64, String)> {
-    let mut consumer = broker.consumer(isolation).unwrap();
+    let mut consumer = broker.consumer(&isolation.into()).unwrap();
     let add = |partition: i32| Change::Add { source: Source(partition as u32), topic: "t", partition, from: 0 };
     consumer.assign(&[add(0), add(1)]).unwrap();
     let mut all = Vec::new();
@@ -82,7 +82,7 @@ fn producers_and_consumers_at_once() {
 #[test]
 fn poll_waits_for_a_record_for_its_waker_and_for_its_time() {
     let broker = broker(Options::default());
-    let mut consumer = broker.consumer(Isolation::ReadCommitted).unwrap();
+    let mut consumer = broker.consumer(&Isolation::ReadCommitted.into()).unwrap();
     consumer.assign(&[Change::Add { source: Source(0), topic: "t", partition: 0, from: 0 }]).unwrap();
     assert!(consumer.poll(Duration::from_millis(1)).unwrap().is_empty());
     let (waker, clock) = (consumer.waker(), broker.clock());
@@ -98,7 +98,7 @@ fn poll_waits_for_a_record_for_its_waker_and_for_its_time() {
         polls.recv().unwrap();
         waker.wake();
         polls.recv().unwrap();
-        let mut producer = broker.producer(None).unwrap();
+        let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
         send(&mut *producer, 0, "a");
         producer.flush(LONG).unwrap();
         assert_eq!(poller.join().unwrap(), (0, 1));
@@ -122,7 +122,7 @@ fn init_waits_for_markers_that_lag() {
     let mut old = transactional(&broker, "tx");
     send(&mut *old, 0, "a");
     old.flush(LONG).unwrap();
-    let mut new = broker.producer(Some("tx")).unwrap();
+    let mut new = broker.producer(&ProducerOptions::transactional("tx")).unwrap();
     new.init(LONG).unwrap();
     send(&mut *new, 0, "b");
     is_committed(&new.commit(&alone("g"), &[], LONG));

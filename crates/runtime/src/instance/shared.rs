@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millpond_broker_api::Broker;
+use millpond_broker_api::{Broker, ProducerOptions};
 use millpond_store_api::Engine;
 use millpond_topology::Topology;
 
@@ -105,9 +105,12 @@ impl Shared {
     /// The producer of a worker. Its transactional id outlives the process: the next one fences this.
     pub(crate) fn collector(&self, worker: usize) -> Result<Collector> {
         let id = self.transactional_id(worker);
-        let id = (self.settings.guarantee == Guarantee::ExactlyOnce).then_some(id.as_str());
+        let options = ProducerOptions {
+            transactional_id: (self.settings.guarantee == Guarantee::ExactlyOnce).then_some(id.as_str()),
+            transaction_timeout: self.settings.transaction_timeout,
+        };
         let producer =
-            self.broker.producer(id).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;
+            self.broker.producer(&options).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;
         Ok(Collector::new(producer, self.settings.request_timeout))
     }
 

@@ -127,7 +127,7 @@ impl Worker {
 mod tests {
     use std::sync::Arc;
 
-    use millpond_broker_api::{Broker, NewTopic, Outgoing, Sent};
+    use millpond_broker_api::{Broker, NewTopic, Outgoing, ProducerOptions, Sent};
     use millpond_broker_mem::{EmbeddedBroker, ManualClock};
     use millpond_store_mem::MemEngine;
     use millpond_topology::{Consumed, Materialized, Topology, Utf8};
@@ -159,7 +159,7 @@ mod tests {
         let (mut member, mut workers, ..) = instance.unwrap().into_parts();
         let worker = workers.first_mut().unwrap();
 
-        let mut other = broker.producer(Some("other")).unwrap();
+        let mut other = broker.producer(&ProducerOptions::transactional("other")).unwrap();
         other.init(Duration::ZERO).unwrap();
         let topic = other.topic("app-counts-changelog");
         let record = Outgoing {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use millpond_broker_api::{Admin, Consumer, GroupOffsets, Isolation, Member, Source};
+use millpond_broker_api::{Admin, Consumer, ConsumerOptions, ConsumerRole, GroupOffsets, Isolation, Member, Source};
 use millpond_changelog::{Applier, ApplyLimits, Restore};
 
 use crate::app::TaskProgress;
@@ -125,7 +125,8 @@ impl Worker {
         let collector = shared.collector(number)?;
         let now = shared.ports.clock.now();
         ends.pulse.beat(now);
-        let consumer = broker.consumer(isolation).map_err(made)?;
+        let restoring = ConsumerOptions { isolation: Isolation::ReadCommitted, role: ConsumerRole::Restore };
+        let consumer = broker.consumer(&isolation.into()).map_err(made)?;
         // Set once, here: nobody else has the pulse's other end yet.
         let _ = ends.pulse.waker.set(consumer.waker());
         Ok(Self {
@@ -136,7 +137,7 @@ impl Worker {
             member_waker: ends.member_waker,
             pulse: ends.pulse,
             consumer,
-            restore_consumer: broker.consumer(Isolation::ReadCommitted).map_err(made)?,
+            restore_consumer: broker.consumer(&restoring).map_err(made)?,
             applier: Applier::new(ApplyLimits::default()),
             collector,
             offsets: broker.offsets().map_err(made)?,

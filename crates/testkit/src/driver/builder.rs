@@ -138,12 +138,7 @@ impl DriverBuilder {
             return Err(refused);
         }
         let clock = ManualClock::starting_at(self.start_ms);
-        let options = Options {
-            clock: Some(clock.clone()),
-            transaction_timeout: FOREVER,
-            max_session_timeout: FOREVER,
-            ..Options::default()
-        };
+        let options = Options { clock: Some(clock.clone()), max_session_timeout: FOREVER, ..Options::default() };
         let plan =
             Plan { topology: self.topology, settings: self.settings, engines: self.engines, commit: self.commit };
         let mut process = Process::new(plan, clock, options)?;

@@ -130,7 +130,7 @@ pub(super) struct Reader {
 impl Reader {
     #[track_caller]
     pub(super) fn new(broker: &EmbeddedBroker, topic: &str) -> Self {
-        let made = broker.consumer(Isolation::ReadCommitted).and_then(|mut consumer| {
+        let made = broker.consumer(&Isolation::ReadCommitted.into()).and_then(|mut consumer| {
             let count = partitions(broker, topic).ok().flatten().unwrap_or(0);
             let add = |p: i32| Change::Add { source: Source(p.unsigned_abs()), topic, partition: p, from: 0 };
             consumer.assign(&(0..count).map(add).collect::<Vec<_>>())?;

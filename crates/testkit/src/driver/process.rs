@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millpond_broker_api::{Broker, Clock, Header, NewTopic, Outgoing, Producer, Sent, TopicId};
+use millpond_broker_api::{Broker, Clock, Header, NewTopic, Outgoing, Producer, ProducerOptions, Sent, TopicId};
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, Options};
 use millpond_changelog::partition_for_key;
 use millpond_runtime::{
@@ -96,7 +96,9 @@ impl Process {
             plan.settings.state_dir = Some(dir.path().to_owned());
         }
         Ok(Self {
-            producer: broker.producer(None).map_err(client_error("make the driver's producer"))?,
+            producer: broker
+                .producer(&ProducerOptions::default())
+                .map_err(client_error("make the driver's producer"))?,
             plan,
             broker,
             clock,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use millpond_broker_api::membership::Link;
 use millpond_broker_api::{
-    Admin, Broker, CommitOutcome, Consumer, GroupOffset, GroupOffsets, Isolation, Member, Producer, Result, Stable,
+    Admin, Broker, CommitOutcome, Consumer, ConsumerOptions, GroupOffset, GroupOffsets, Member, Producer,
+    ProducerOptions, Result, Stable,
 };
 use millpond_broker_mem::EmbeddedBroker;
 
@@ -17,12 +18,12 @@ impl Broker for Unstable {
         self.0.name()
     }
 
-    fn consumer(&self, isolation: Isolation) -> Result<Box<dyn Consumer>> {
-        self.0.consumer(isolation)
+    fn consumer(&self, options: &ConsumerOptions) -> Result<Box<dyn Consumer>> {
+        self.0.consumer(options)
     }
 
-    fn producer(&self, transactional_id: Option<&str>) -> Result<Box<dyn Producer>> {
-        self.0.producer(transactional_id)
+    fn producer(&self, options: &ProducerOptions<'_>) -> Result<Box<dyn Producer>> {
+        self.0.producer(options)
     }
 
     fn offsets(&self) -> Result<Box<dyn GroupOffsets>> {

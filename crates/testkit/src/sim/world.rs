@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use millpond_broker_api::{Broker, Clock, NewTopic, Outgoing, Producer};
+use millpond_broker_api::{Broker, Clock, NewTopic, Outgoing, Producer, ProducerOptions};
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, Op, Options, Verdict};
 use millpond_changelog::{ShardMetadata, changelog_topic};
 use millpond_runtime::{ErrorKind, Guarantee, Instance, InstanceSpec, Ports, Random, Settings};
@@ -86,7 +86,6 @@ impl World {
         let clock = ManualClock::new();
         let options = Options {
             clock: Some(clock.clone()),
-            transaction_timeout: Duration::from_secs(2),
             min_session_timeout: Duration::from_millis(100),
             request_timeout: Duration::from_millis(300),
             marker_lag: Duration::from_millis(rng.u64(0..20)),
@@ -104,7 +103,7 @@ impl World {
         let machines = if weather == Weather::Fair { 2 } else { 3 };
         let machines = (0..machines).map(|_| Machine::new(planted)).collect();
         let faults = faults::draw(&mut rng, weather, STEPS).into();
-        let producer = broker.producer(None).expect("the embedded broker has producers");
+        let producer = broker.producer(&ProducerOptions::default()).expect("the embedded broker has producers");
         Self {
             seed,
             target: rng.u64(2_000..2_600),

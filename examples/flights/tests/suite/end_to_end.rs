@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use millpond::broker::{Broker, Outgoing, Sent};
+use millpond::broker::{Broker, Outgoing, ProducerOptions, Sent};
 use millpond::prelude::*;
 use millpond_example_flights::data::{Data, Input};
 use millpond_example_flights::demo::demo;
@@ -98,7 +98,7 @@ fn a_bad_row_ends_the_application_too() {
 fn a_record_that_is_no_flight_ends_the_run_with_its_place() {
     let (broker, ports) = (EmbeddedBroker::new(), Ports::default());
     create_topics(&broker).unwrap();
-    let mut producer = broker.producer(None).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
     let topic = producer.topic("flights");
     let (key, value) = (Some(&b"UA1"[..]), Some(&b"secret"[..]));
     let record = Outgoing { topic, partition: 2, timestamp: 1, key, value, headers: &[], tag: 0 };

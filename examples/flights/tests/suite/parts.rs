@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use millpond::broker::{At, Broker, Change, CommitOutcome, Isolation, Member, NewTopic, Outgoing, Sent, Source};
+use millpond::broker::{
+    At, Broker, Change, CommitOutcome, Isolation, Member, NewTopic, Outgoing, ProducerOptions, Sent, Source,
+};
 use millpond::changelog::partition_for_key;
 use millpond::prelude::*;
 use millpond_example_flights::data::{Data, Input};
@@ -33,7 +35,7 @@ fn create(broker: &EmbeddedBroker, name: &str, partitions: i32, configs: &[(&str
 
 /// Writes to `carrier-totals`, in a transaction that is committed or left open.
 fn write_totals(broker: &EmbeddedBroker, id: &str, records: &[(&str, Option<&str>)], commit: bool) {
-    let mut producer = broker.producer(Some(id)).unwrap();
+    let mut producer = broker.producer(&ProducerOptions::transactional(id)).unwrap();
     producer.init(Duration::from_secs(1)).unwrap();
     let topic = producer.topic("carrier-totals");
     for (key, value) in records {
@@ -68,7 +70,7 @@ fn january_arrives_whole_by_flight_number_and_at_its_time() {
     replay_all(&broker, &options(None, 1), &Ports::default(), &replayed).unwrap();
     assert_eq!((replayed.records(), replayed.is_complete()), (27_004, true));
 
-    let mut consumer = broker.consumer(Isolation::ReadCommitted).unwrap();
+    let mut consumer = broker.consumer(&Isolation::ReadCommitted.into()).unwrap();
     let ends = (0..4).map(|partition| ("flights", partition, At::StableEnd)).collect::<Vec<_>>();
     let ends = broker.admin().unwrap().offsets(&ends).unwrap().into_iter().map(|end| end.unwrap());
     let mut left = ends.sum::<i64>();
