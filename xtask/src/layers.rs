@@ -35,6 +35,9 @@ const TABLE: &[Row] = &[
     Row { name: "store-rocks", uses: &["store-api"], optional: NOTHING, tests: &["store-conformance"], links_c: true },
     row("store-conformance", &["store-api"], &["store-mem"]),
     row("broker-mem", &["broker-api"], NOTHING),
+    Row { name: "broker-kafka", uses: &["broker-api"], optional: NOTHING, tests: &["kafka-dev"], links_c: true },
+    // Starts real brokers; knows nothing of what is tested on them.
+    row("kafka-dev", NOTHING, NOTHING),
     row("topology", &["store-api"], NOTHING),
     row("changelog", &["broker-api", "store-api"], NOTHING),
     row(
@@ -50,7 +53,7 @@ const TABLE: &[Row] = &[
     Row {
         name: "millpond",
         uses: &["broker-api", "broker-mem", "changelog", "runtime", "store-api", "store-mem", "topology"],
-        optional: &["store-rocks"],
+        optional: &["broker-kafka", "store-rocks"],
         tests: &["testkit"],
         links_c: false,
     },
@@ -58,8 +61,10 @@ const TABLE: &[Row] = &[
         name: "bench",
         uses: &[
             "broker-api",
+            "broker-kafka",
             "broker-mem",
             "changelog",
+            "kafka-dev",
             "millpond",
             "runtime",
             "store-api",
@@ -73,8 +78,8 @@ const TABLE: &[Row] = &[
         links_c: true,
     },
     // An example shows what a user writes: the facade, and the test driver for its tests.
-    row("example-*", &["millpond"], &["testkit"]),
-    row("xtask", NOTHING, NOTHING),
+    row("example-*", &["millpond"], &["kafka-dev", "testkit"]),
+    row("xtask", &["kafka-dev"], NOTHING),
 ];
 
 /// Compares the workspace with the table.
