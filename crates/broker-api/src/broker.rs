@@ -1,5 +1,6 @@
 //! A cluster, as a factory of its clients.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::membership::Link;
@@ -60,6 +61,13 @@ impl Default for ProducerOptions<'_> {
     fn default() -> Self {
         Self { transactional_id: None, transaction_timeout: Duration::from_secs(10) }
     }
+}
+
+/// Makes a [`Broker`] from an application's client settings: what stands in one file with all the others.
+pub trait Connector: Send + Sync {
+    /// The cluster of these settings, as names and values in the order in which they were given: addresses, security, and
+    /// client settings by prefix. [`Fatal`](crate::ErrorKind::Fatal) names a setting that is missing or wrong. Does no I/O.
+    fn connect(&self, settings: &[(String, String)]) -> Result<Arc<dyn Broker>>;
 }
 
 /// All clients of one cluster; shared by all workers of an application.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use millpond_broker_api::Broker;
+use millpond_broker_api::{Broker, Connector};
 use millpond_store_api::Engine;
 use millpond_topology::Topology;
 
@@ -18,22 +18,34 @@ use crate::settings::{Guarantee, Settings};
 #[must_use = "nothing runs before `start`"]
 pub struct AppBuilder {
     settings: Settings,
-    broker: Option<Arc<dyn Broker>>,
+    cluster: Option<Cluster>,
     engines: Vec<Arc<dyn Engine>>,
     ports: Ports,
     metrics: Arc<MetricsRegistry>,
+}
+
+/// Where the cluster comes from.
+enum Cluster {
+    Made(Arc<dyn Broker>),
+    ToConnect(Box<dyn Connector>),
 }
 
 impl AppBuilder {
     pub(crate) fn new(application_id: &str) -> Self {
         let metrics = Arc::new(MetricsRegistry::default());
         let ports = Ports { metrics: metrics.clone(), ..Ports::default() };
-        Self { settings: Settings::new(application_id), broker: None, engines: Vec::new(), ports, metrics }
+        Self { settings: Settings::new(application_id), cluster: None, engines: Vec::new(), ports, metrics }
     }
 
-    /// The cluster.
+    /// The cluster, made by the caller.
     pub fn broker(mut self, broker: impl Broker + 'static) -> Self {
-        self.broker = Some(Arc::new(broker));
+        self.cluster = Some(Cluster::Made(Arc::new(broker)));
+        self
+    }
+
+    /// The cluster that the settings name ([`Settings::client_configs`]: `bootstrap.servers`, security, client settings).
+    pub fn connect(mut self, connector: impl Connector + 'static) -> Self {
+        self.cluster = Some(Cluster::ToConnect(Box::new(connector)));
         self
     }
 
@@ -81,12 +93,24 @@ impl AppBuilder {
 
     /// Starts it. Wrong settings, missing topics and an unusable state directory are errors here.
     pub fn start(self, topology: Topology) -> Result<App> {
-        let broker = self.broker.ok_or_else(|| {
-            Error::new(ErrorKind::Config, "start the application")
-                .with("application.id", &self.settings.application_id)
-                .with("missing", "broker")
-                .remedy("give the builder a broker, such as `EmbeddedBroker::new()`")
-        })?;
+        let failed = || {
+            Error::new(ErrorKind::Config, "start the application").with("application.id", &self.settings.application_id)
+        };
+        let broker = match (&self.cluster, self.settings.client_configs.first()) {
+            (None, _) => {
+                let remedy = "give the builder a broker, such as `EmbeddedBroker::new()`, or a way to connect to one";
+                return Err(failed().with("missing", "broker").remedy(remedy));
+            }
+            (Some(Cluster::Made(_)), Some((key, _))) => {
+                let remedy =
+                    "a broker that is made beforehand has its settings: give it this one, or let the builder `connect`";
+                return Err(failed().with("setting without effect", key).remedy(remedy));
+            }
+            (Some(Cluster::Made(broker)), None) => Arc::clone(broker),
+            (Some(Cluster::ToConnect(connector)), _) => {
+                connector.connect(&self.settings.client_configs).map_err(|e| failed().caused_by(e))?
+            }
+        };
         let spec = InstanceSpec { settings: self.settings, topology, broker, engines: self.engines, ports: self.ports };
         App::start(spec, self.metrics)
     }

@@ -148,6 +148,16 @@ pub trait Observer: Send + Sync {
         let _ = (task, records);
     }
 
+    /// A shard of a task has the batch of a commit: what it stands for now, until a kill.
+    fn applied(&self, task: TaskId, metadata: &ShardMetadata) {
+        let _ = (task, metadata);
+    }
+
+    /// A shard of a task begins to make durable what it has.
+    fn flushing(&self, task: TaskId) {
+        let _ = task;
+    }
+
     /// What a shard of a task stands for after a kill has moved on.
     fn durable(&self, task: TaskId, metadata: &ShardMetadata) {
         let _ = (task, metadata);

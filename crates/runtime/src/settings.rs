@@ -103,6 +103,10 @@ pub struct Settings {
     pub on_processing_error: ErrorPolicy,
     /// `topic.*`: configs of all internal topics, without the prefix.
     pub topic_configs: Vec<(String, String)>,
+    /// `bootstrap.servers`, `client.id`, `security.protocol`, `ssl.*`, `sasl.*`, and what begins with `consumer.`,
+    /// `restore.consumer.`, `producer.` or `admin.`: for the clients of the cluster, with the prefix. Checked by the broker's
+    /// crate, when [`AppBuilder::connect`](crate::AppBuilder::connect) makes the cluster of them.
+    pub client_configs: Vec<(String, String)>,
 }
 
 /// Sets one field from text; the error says what would be right.
@@ -208,10 +212,11 @@ impl Settings {
             on_deserialization_error: ErrorPolicy::default(),
             on_processing_error: ErrorPolicy::default(),
             topic_configs: Vec::new(),
+            client_configs: Vec::new(),
         }
     }
 
-    /// All keys that [`Settings::set`] knows, `topic.*` aside.
+    /// All keys that [`Settings::set`] knows, `topic.*` and those of [`Settings::client_configs`] aside.
     pub fn keys() -> impl Iterator<Item = &'static str> {
         KEYS.iter().map(|(key, _)| *key)
     }
@@ -219,8 +224,11 @@ impl Settings {
     /// Sets a value by its Kafka Streams name. An unknown key or a bad value is an error that says what would be right.
     pub fn set(&mut self, key: &str, value: &str) -> Result {
         if let Some(config) = key.strip_prefix("topic.") {
-            self.topic_configs.retain(|(k, _)| k != config);
-            self.topic_configs.push((config.to_owned(), value.to_owned()));
+            replace(&mut self.topic_configs, config, value);
+            return Ok(());
+        }
+        if is_of_a_client(key) {
+            replace(&mut self.client_configs, key, value);
             return Ok(());
         }
         let refused = |remedy: &'static str| {
@@ -324,13 +332,24 @@ impl Settings {
     }
 }
 
+/// Whether a key is for the clients of the cluster.
+fn is_of_a_client(key: &str) -> bool {
+    const NAMES: [&str; 3] = ["bootstrap.servers", "client.id", "security.protocol"];
+    const PREFIXES: [&str; 6] = ["ssl.", "sasl.", "consumer.", "restore.consumer.", "producer.", "admin."];
+    NAMES.contains(&key) || PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// The last value of a key counts.
+fn replace(configs: &mut Vec<(String, String)>, key: &str, value: &str) {
+    configs.retain(|(known, _)| known != key);
+    configs.push((key.to_owned(), value.to_owned()));
+}
+
 /// An unknown key: what it may be meant for, if that can be guessed.
 fn unknown(key: &str) -> Error {
     let error = Error::new(ErrorKind::Config, "set a setting").with("unknown key", key);
-    let is_of_a_client =
-        ["consumer.", "producer.", "admin.", "restore.consumer.", "main.consumer."].iter().any(|p| key.starts_with(p));
-    if is_of_a_client {
-        return error.remedy("the clients of the embedded broker have no settings; leave it out");
+    if key.starts_with("main.consumer.") || key.starts_with("global.consumer.") {
+        return error.remedy("use the prefix `consumer.`, or `restore.consumer.` for the readers of changelogs");
     }
     if key.contains("serde") {
         return error.remedy("serdes are given where a topic or a store is named, in the topology");
@@ -380,7 +399,7 @@ mod tests {
         assert!(
             said("default.key.serde").contains("in the topology") && !said("default.key.serde").contains("nearest")
         );
-        assert!(said("consumer.max.poll.records").contains("have no settings"));
+        assert!(said("main.consumer.fetch.min.bytes").contains("prefix `consumer.`"));
         assert!(said("what.is.this").contains("Settings::keys()") && !said("what.is.this").contains("nearest"));
     }
 
@@ -403,6 +422,22 @@ mod tests {
         assert_eq!(a, b);
         assert_eq!(a.commit_interval, Some(Duration::from_millis(7)));
         assert_eq!(a.topic_configs, [("min.insync.replicas".to_owned(), "2".to_owned())]);
+    }
+
+    #[test]
+    fn what_is_for_the_clients_is_kept_for_them() {
+        let mut s = Settings::new("a");
+        for (key, value) in
+            [("bootstrap.servers", "one:9092"), ("ssl.ca.location", "ca.pem"), ("consumer.check.crcs", "true")]
+        {
+            s.set(key, "before").unwrap();
+            s.set(key, value).unwrap();
+        }
+        let kept: Vec<_> = s.client_configs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(
+            kept,
+            [("bootstrap.servers", "one:9092"), ("ssl.ca.location", "ca.pem"), ("consumer.check.crcs", "true")]
+        );
     }
 
     #[test]

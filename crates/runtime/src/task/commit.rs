@@ -205,6 +205,9 @@ impl Worker {
         let Some(stores) = task.stores.as_mut() else { return Ok(()) };
         for shard in 0..stores.shards().len() {
             stores.apply(shard, now).map_err(|e| e.with("task", id))?;
+            if let Some(shard) = stores.shards().get(shard) {
+                self.shared.ports.observer.applied(id, &shard.metadata);
+            }
             self.shared.pass(FailPoint::CommitAppliedOne)?;
         }
         Ok(())

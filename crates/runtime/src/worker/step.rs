@@ -313,7 +313,10 @@ impl Worker {
             for shard in task.stores.iter_mut().flat_map(|s| s.shards_mut()) {
                 match shard.flush_if_due(now, interval) {
                     Ok(false) => {}
-                    Ok(true) => self.shared.pass(FailPoint::ShardFlushed)?,
+                    Ok(true) => {
+                        self.shared.ports.observer.flushing(task.id);
+                        self.shared.pass(FailPoint::ShardFlushed)?;
+                    }
                     Err(e) => failed.push((task.id, e)),
                 }
                 match shard.take_durable() {
