@@ -34,8 +34,8 @@ pub use encode::ValueFormat;
 pub use error::{Error, ErrorKind, Result};
 pub use partition::partition_for_key;
 pub use restore::{
-    Applied, Applier, ApplyLimits, Changelog, Decision, LogRange, PolledBatch, RebuildReason, Restore, RestorePhase,
-    RestoreProgress, Waiting, decide,
+    Applied, Applier, ApplyLimits, Changelog, Decided, Decision, LogRange, PolledBatch, RebuildReason, Restore,
+    RestorePhase, RestoreProgress, Waiting, decide,
 };
 pub use shard_metadata::{ChangelogPosition, ShardMetadata};
 pub use topic::{InternalTopic, TopicDefaults, TopicDifference, TopicKind, changelog_topic, repartition_topic};

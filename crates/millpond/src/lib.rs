@@ -87,6 +87,7 @@
 //!
 //! | feature | what it switches on |
 //! |---|---|
+//! | `kafka` | Kafka clusters (librdkafka and OpenSSL, C) |
 //! | `rocks` | persistent stores in RocksDB (C++, needs libclang to build) |
 
 pub mod prelude;
@@ -95,6 +96,9 @@ pub mod prelude;
 pub mod broker {
     #[doc(inline)]
     pub use millpond_broker_api::*;
+    #[cfg(feature = "kafka")]
+    #[doc(inline)]
+    pub use millpond_broker_kafka::{Kafka, KafkaBroker, KafkaSettings};
     #[doc(inline)]
     pub use millpond_broker_mem::{EmbeddedBroker, ManualClock};
 }

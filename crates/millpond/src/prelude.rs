@@ -1,5 +1,7 @@
 //! What most programs need: `use millpond::prelude::*;`.
 
+#[cfg(feature = "kafka")]
+pub use millpond_broker_kafka::{Kafka, KafkaBroker, KafkaSettings};
 pub use millpond_broker_mem::EmbeddedBroker;
 pub use millpond_runtime::{App, AppState, ErrorPolicy, Guarantee, Settings};
 pub use millpond_store_mem::MemEngine as Memory;

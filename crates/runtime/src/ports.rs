@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 pub use millpond_broker_api::{Clock, SystemClock};
-use millpond_changelog::{Changelog, Decision, ShardMetadata};
+use millpond_changelog::{Decided, ShardMetadata};
 
 use crate::metrics::{Metrics, NoMetrics};
 use crate::task::TaskId;
@@ -139,8 +139,8 @@ pub enum Bug {
 /// Hears what happens to tasks: Kafka Streams' `StateRestoreListener`, and more. Called by workers, so it must be quick.
 pub trait Observer: Send + Sync {
     /// It was decided how a changelog partition is restored.
-    fn restore_planned(&self, task: TaskId, changelog: &Changelog, decision: &Decision) {
-        let _ = (task, changelog, decision);
+    fn restore_planned(&self, task: TaskId, decided: &Decided<'_>) {
+        let _ = (task, decided);
     }
 
     /// A batch of changelog records is in a shard.

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use millpond::prelude::*;
 use tempfile::TempDir;
@@ -15,6 +16,7 @@ use crate::options::{BrokerOption, DemoOptions, EngineOption, RunOptions};
 use crate::ports::Ports;
 use crate::run;
 use crate::show::{self, TotalsByCarrier};
+use crate::topology::APPLICATION;
 use crate::view::View;
 
 /// Replays the flights, counts them, and answers with the totals once all of them are processed and committed.
@@ -28,7 +30,14 @@ pub fn demo(options: &DemoOptions, ports: &Ports, view: &mut View) -> Result<Tot
     let state = StateDir::prepare(&options.run)?;
     let broker = EmbeddedBroker::new();
     load::create_topics(&broker)?;
-    let app = run::start(broker.clone(), &options.run, state.path())?;
+    let settings = Settings {
+        commit_interval: Some(run::COMMIT_INTERVAL),
+        // What was repartitioned is not kept for long: the embedded broker has it in memory.
+        purge_interval: Duration::from_secs(1),
+        state_dir: state.path().map(Path::to_owned),
+        ..Settings::new(APPLICATION)
+    };
+    let app = run::start(broker.clone(), settings, &options.run, None)?;
     if let StateDir::Temporary(folder) = &state {
         view.note(&format!("state is in {}, removed at the end", folder.path().display()));
     }
@@ -36,7 +45,7 @@ pub fn demo(options: &DemoOptions, ports: &Ports, view: &mut View) -> Result<Tot
     let stop_all = |result: Result<()>| result.inspect_err(|_| ports.stop.stop());
     let (loaded, ran) = thread::scope(|scope| {
         let loading = scope.spawn(|| stop_all(load::replay(&broker, &input, &options.replay, ports, &replayed)));
-        let ran = stop_all(run::until_end(&app, &broker, Some(&replayed), ports, view));
+        let ran = stop_all(run::until_end_of_input(&app, &broker, Some(&replayed), ports, view));
         (loading.join().unwrap_or_else(|_| Err(Error::failed("the replay panicked"))), ran)
     });
     let closed = app.shutdown().map_err(|error| Error::failed("the application failed").caused_by(error.chain()));

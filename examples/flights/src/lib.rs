@@ -8,11 +8,14 @@
 //! | a plain consumer that reads what is committed | [`show`] |
 //! | all of it in one process | [`demo`] |
 //!
-//! `flights demo` runs it. The parts take any broker; the demo gives them the embedded one.
+//! `flights demo` runs it on the embedded broker; `flights load`, `run` and `show` are its parts as programs of their own, for
+//! a Kafka cluster.
 
+pub mod cluster;
 pub mod data;
 pub mod demo;
 pub mod error;
+pub mod events;
 pub mod flight;
 pub mod lag;
 pub mod load;

@@ -6,12 +6,14 @@ use std::time::Duration;
 use millpond::broker::{Admin, Broker, Clock, ErrorKind, NewTopic, Outgoing, Producer, ProducerOptions, Sent, TopicId};
 use millpond::changelog::partition_for_key;
 
+use crate::cluster;
 use crate::data::Input;
 use crate::error::{Error, Result};
 use crate::flight::Flight;
-use crate::options::ReplayOptions;
+use crate::options::{LoadOptions, ReplayOptions};
 use crate::ports::{Ports, Stop};
 use crate::topology::{CARRIER_TOTALS, FLIGHTS};
+use crate::view::View;
 
 /// The partitions of both topics.
 const PARTITIONS: i32 = 4;
@@ -21,6 +23,21 @@ const CONFIGS: [(&str, &str); 1] = [("retention.ms", "-1")];
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 /// How long a flush waits before it looks for the signal to stop.
 const FLUSH_WAIT: Duration = Duration::from_millis(200);
+
+/// Creates the topics on a Kafka cluster, and replays the flights into them.
+///
+/// # Errors
+///
+/// A wrong option or setting, and what [`create_topics`] and [`replay`] say.
+pub fn load(options: &LoadOptions, ports: &Ports, view: &mut View) -> Result<()> {
+    let input = Input::find(&options.replay.data)?;
+    let broker = cluster::connect(&cluster::settings(&options.cluster)?)?;
+    create_topics(&broker)?;
+    let replayed = Replayed::default();
+    replay(&broker, &input, &options.replay, ports, &replayed)?;
+    view.note(&format!("replayed {} flights from {input} into `{FLIGHTS}` on {}", replayed.records(), broker.name()));
+    Ok(())
+}
 
 /// Creates `flights` and `carrier-totals`; topics that are there must be as they would have been created.
 ///

@@ -1,20 +1,23 @@
-//! The program `flights`: reads the command line, runs the demo, prints the totals.
+//! The program `flights`: reads the command line, runs one of the parts, prints the totals.
 
 use std::fs;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use millpond_example_flights::demo::demo;
 use millpond_example_flights::error::{Error, ErrorKind, Result};
-use millpond_example_flights::options::{Command, DemoOptions, Options};
+use millpond_example_flights::load::load;
+use millpond_example_flights::options::{Command, Options};
 use millpond_example_flights::ports::Ports;
-use millpond_example_flights::show::to_json;
+use millpond_example_flights::run::run;
+use millpond_example_flights::show::{TotalsByCarrier, show, to_json};
 use millpond_example_flights::view::View;
 
 fn main() -> ExitCode {
-    let Options { command: Command::Demo(options) } = Options::parse();
-    let Err(error) = run(&options) else { return ExitCode::SUCCESS };
+    let Options { command } = Options::parse();
+    let Err(error) = execute(&command) else { return ExitCode::SUCCESS };
     eprintln!("error: {}", error.report());
     ExitCode::from(match error.kind() {
         ErrorKind::Failed => 1,
@@ -23,17 +26,35 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(options: &DemoOptions) -> Result<()> {
+fn execute(command: &Command) -> Result<()> {
     let ports = Ports::default();
     let stop = ports.stop.clone();
     let handled = ctrlc::set_handler(move || stop.stop());
     handled.map_err(|error| Error::failed("cannot listen for Ctrl-C").caused_by(error))?;
+    let view = &mut View::on_stderr();
+    match command {
+        Command::Demo(options) => print(&demo(options, &ports, view)?, options.json.as_ref()),
+        Command::Load(options) => load(options, &ports, view),
+        Command::Run(options) => {
+            log_warnings();
+            run(options, &ports, view)
+        }
+        Command::Show(options) => print(&show(options, &ports.stop)?, options.json.as_ref()),
+    }
+}
 
-    let totals = demo(options, &ports, &mut View::on_stderr())?;
-    let json = to_json(&totals)?;
+/// What the library warns of goes to the standard error stream; `RUST_LOG` asks for more, or less.
+fn log_warnings() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+}
+
+fn print(totals: &TotalsByCarrier, file: Option<&PathBuf>) -> Result<()> {
+    let json = to_json(totals)?;
     let printed = io::stdout().write_all(json.as_bytes());
     printed.map_err(|error| Error::failed("cannot print the totals").caused_by(error))?;
-    let Some(file) = &options.json else { return Ok(()) };
+    let Some(file) = file else { return Ok(()) };
     let written = fs::write(file, json);
     written.map_err(|error| Error::failed("cannot write the totals").with("file", file.display()).caused_by(error))
 }

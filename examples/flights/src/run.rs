@@ -1,16 +1,18 @@
 //! The middle part: runs the application, and waits until it has processed all input.
 
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use millpond::broker::Broker;
 use millpond::prelude::*;
-use millpond::runtime::{AppBuilder, TaskProgress};
+use millpond::runtime::{self, AppBuilder, MetricsRegistry, TaskProgress};
 
-use crate::error::{Error, Result};
+use crate::cluster;
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::EventLog;
 use crate::lag::LagMeter;
 use crate::load::Replayed;
-use crate::options::{EngineOption, GuaranteeOption, RunOptions};
+use crate::options::{EngineOption, GuaranteeOption, RunCommand, RunOptions};
 use crate::ports::Ports;
 use crate::show::TotalsReader;
 use crate::topology::{APPLICATION, topology};
@@ -18,51 +20,95 @@ use crate::view::{Restoring, Snapshot, View};
 
 /// How often the lag is measured.
 const TICK: Duration = Duration::from_millis(50);
-/// Totals are seen after a tenth of a second under either guarantee, and what was repartitioned is not kept for long: the
-/// embedded broker has it in memory.
-const SETTINGS: [(&str, &str); 2] = [("commit.interval.ms", "100"), ("repartition.purge.interval.ms", "1000")];
 
-/// Starts the application; `state_dir` is for an engine that writes files.
+/// Runs the application on a Kafka cluster, until it is told to stop or, if so wished, has counted all there is.
+///
+/// # Errors
+///
+/// A wrong option or setting, what [`start`] says, or the application failed.
+pub fn run(options: &RunCommand, ports: &Ports, view: &mut View) -> Result<()> {
+    let mut settings = Settings { commit_interval: Some(COMMIT_INTERVAL), ..cluster::settings(&options.cluster)? };
+    let broker = cluster::connect(&settings)?;
+    // The cluster has them now.
+    settings.client_configs.clear();
+    settings.state_dir = options.run.state_dir.clone().or(settings.state_dir);
+    if options.run.engine == EngineOption::Rocks && settings.state_dir.is_none() {
+        let error = Error::new(ErrorKind::Usage, "this engine keeps its files in a state directory, and none is given");
+        return Err(error.with("remedy", "--state-dir DIR"));
+    }
+    let events = options.events.as_ref().map(|file| EventLog::open(file, Arc::clone(&ports.clock))).transpose()?;
+    let events = events.map(Arc::new);
+    let app = start(broker.clone(), settings, &options.run, events.clone())?;
+    let ended = watch(&app, &broker, options.until_end, ports, view);
+    let closed = app.shutdown().map_err(|error| Error::failed("the application failed").caused_by(error.chain()));
+    if let Some(events) = events {
+        events.note("stopped", serde_json::json!({ "failed": closed.is_err() }));
+    }
+    // To be stopped is how this ends, unless all was to be counted.
+    match ended {
+        Err(error) if error.kind() == ErrorKind::Interrupted && !options.until_end => closed,
+        ended => closed.and(ended),
+    }
+}
+
+/// Totals are seen after a tenth of a second under either guarantee.
+pub const COMMIT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Starts the application with these settings; what `options` says goes before.
 ///
 /// # Errors
 ///
 /// The engine is not part of this program, or what [`App`] says: topics, settings, state directory.
-pub fn start<B: Broker + 'static>(broker: B, options: &RunOptions, state_dir: Option<&Path>) -> Result<App> {
-    let mut builder = App::builder(APPLICATION)
-        .broker(broker)
-        .guarantee(match options.guarantee {
+pub fn start<B: Broker + 'static>(
+    broker: B,
+    settings: Settings,
+    options: &RunOptions,
+    events: Option<Arc<EventLog>>,
+) -> Result<App> {
+    let settings = Settings {
+        guarantee: match options.guarantee {
             GuaranteeOption::AtLeastOnce => Guarantee::AtLeastOnce,
             GuaranteeOption::ExactlyOnce => Guarantee::ExactlyOnce,
-        })
-        .threads(options.threads as usize);
-    for (key, value) in SETTINGS {
-        builder = builder.set(key, value).map_err(not_started)?;
+        },
+        workers: options.threads as usize,
+        ..settings
+    };
+    let mut ports = runtime::Ports { metrics: Arc::new(MetricsRegistry::default()), ..runtime::Ports::default() };
+    if let Some(events) = events {
+        ports.observer = events;
     }
-    if let Some(path) = state_dir {
-        builder = builder.state_dir(path);
-    }
+    let builder = App::builder(APPLICATION).broker(broker).ports(ports);
     let builder = match options.engine {
         EngineOption::Mem => builder.engine(Memory::default()),
-        EngineOption::Rocks => with_rocks(builder)?,
+        EngineOption::Rocks => with_rocks(builder, &settings)?,
     };
-    builder.start(topology()?).map_err(not_started)
+    builder.settings(settings).start(topology()?).map_err(not_started)
 }
 
 #[cfg(feature = "rocks")]
-fn with_rocks(builder: AppBuilder) -> Result<AppBuilder> {
-    use millpond::runtime::{Settings, engine_memory};
-
+fn with_rocks(builder: AppBuilder, settings: &Settings) -> Result<AppBuilder> {
     // The engine's part of the memory budget that the application takes the other part of.
-    let memory_bytes = engine_memory(&Settings::new(APPLICATION)).map_err(not_started)?;
+    let memory_bytes = runtime::engine_memory(settings).map_err(not_started)?;
     let rocks = Rocks::new(RocksSettings { memory_bytes, ..RocksSettings::default() });
     let failed = |error| Error::failed("cannot set up RocksDB").caused_by(error);
     Ok(builder.engine(rocks.map_err(failed)?))
 }
 
 #[cfg(not(feature = "rocks"))]
-fn with_rocks(_: AppBuilder) -> Result<AppBuilder> {
-    let error = Error::new(crate::error::ErrorKind::Usage, "this program was built without RocksDB");
+fn with_rocks(_: AppBuilder, _: &Settings) -> Result<AppBuilder> {
+    let error = Error::new(ErrorKind::Usage, "this program was built without RocksDB");
     Err(error.with("remedy", "cargo xtask demo --engine rocks"))
+}
+
+/// Watches until the end of the input, or of the application.
+fn watch(app: &App, broker: &dyn Broker, until_end: bool, ports: &Ports, view: &mut View) -> Result<()> {
+    if until_end {
+        return until_end_of_input(app, broker, None, ports, view);
+    }
+    loop {
+        check(app)?;
+        ports.stop.wait(TICK)?;
+    }
 }
 
 /// Waits until all that stands in the sources is processed and committed, drawing how far it is. `replayed` is the replay
@@ -71,7 +117,7 @@ fn with_rocks(_: AppBuilder) -> Result<AppBuilder> {
 /// # Errors
 ///
 /// The application failed, the broker's errors, or the signal to stop.
-pub fn until_end(
+pub fn until_end_of_input(
     app: &App,
     broker: &dyn Broker,
     replayed: Option<&Replayed>,
@@ -81,10 +127,7 @@ pub fn until_end(
     let mut meter = LagMeter::open(broker)?;
     let mut reader = TotalsReader::open(broker)?;
     loop {
-        if matches!(app.state(), AppState::Failed | AppState::Stopped) {
-            let error = app.wait().err().map(|error| Error::failed("the application failed").caused_by(error.chain()));
-            return Err(error.unwrap_or_else(|| Error::failed("the application was stopped")));
-        }
+        check(app)?;
         // Asked before the lag is: what is replayed after the question is not missed.
         let is_replayed = replayed.is_none_or(Replayed::is_complete);
         let lag = meter.measure()?;
@@ -108,6 +151,15 @@ pub fn until_end(
         }
         ports.stop.wait(TICK)?;
     }
+}
+
+/// Whether the application still runs.
+fn check(app: &App) -> Result<()> {
+    if !matches!(app.state(), AppState::Failed | AppState::Stopped) {
+        return Ok(());
+    }
+    let error = app.wait().err().map(|error| Error::failed("the application failed").caused_by(error.chain()));
+    Err(error.unwrap_or_else(|| Error::failed("the application was stopped")))
 }
 
 fn restoring(app: &App) -> Vec<Restoring> {

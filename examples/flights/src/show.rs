@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use millpond::broker::{At, Broker, Change, Consumer, Isolation, Offset, Record, Source};
 
+use crate::cluster;
 use crate::error::{Error, Result};
 use crate::flight::Totals;
+use crate::options::ShowOptions;
 use crate::ports::Stop;
 use crate::topology::CARRIER_TOTALS;
 
@@ -16,6 +18,15 @@ const POLL_WAIT: Duration = Duration::from_millis(200);
 
 /// The totals by carrier, in the order of their names.
 pub type TotalsByCarrier = BTreeMap<String, Totals>;
+
+/// Reads the totals that stand on a Kafka cluster.
+///
+/// # Errors
+///
+/// A wrong option or setting, and what [`totals`] says.
+pub fn show(options: &ShowOptions, stop: &Stop) -> Result<TotalsByCarrier> {
+    totals(&cluster::connect(&cluster::settings(&options.cluster)?)?, stop)
+}
 
 /// Reads the topic committed, from its start to the end that it has now: the last value of each carrier.
 ///

@@ -34,6 +34,17 @@ pub enum RestorePhase {
     CaughtUp,
 }
 
+/// What was decided about a changelog partition.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided<'a> {
+    /// The partition, and the store that it is for.
+    pub changelog: &'a Changelog,
+    /// What is done with it.
+    pub decision: Decision,
+    /// Where reading ends: the log's end, or a cut's.
+    pub until: Offset,
+}
+
 /// The restore of one shard. Pure: it is told what happened, and answers what it knows and wants.
 #[derive(Debug)]
 pub struct Restore {
@@ -138,8 +149,12 @@ impl Restore {
     }
 
     /// What was decided, for each changelog partition.
-    pub fn decisions(&self) -> impl Iterator<Item = (&Changelog, Decision)> {
-        self.parts.iter().map(|part| (&part.changelog, part.decision))
+    pub fn decisions(&self) -> impl Iterator<Item = Decided<'_>> {
+        self.parts.iter().map(|part| Decided {
+            changelog: &part.changelog,
+            decision: part.decision,
+            until: part.log.until,
+        })
     }
 
     /// What a consumer has to be told, to read what is still missing.

@@ -86,6 +86,16 @@ impl Decision {
         }
     }
 
+    /// What is done, in one word for logs and events.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing { .. } => "nothing",
+            Self::Resume { .. } => "resume",
+            Self::FromStart { .. } => "from-start",
+            Self::Rebuild { .. } => "rebuild",
+        }
+    }
+
     /// True if the store's rows go first.
     pub const fn clears(self) -> bool {
         matches!(self, Self::FromStart { .. } | Self::Rebuild { .. })

@@ -373,7 +373,7 @@ fn b102_a_store_that_lost_its_position_is_restored_alone() {
     // Rows of which nobody knows how old they are.
     shard.put(B, b"ghost", b"b");
     let run = Run::plan(&mut consumer, &mut shard, &[plain("a", A), plain("b", B)]).complete();
-    let decisions: Vec<_> = run.restore.decisions().map(|(_, decision)| decision).collect();
+    let decisions: Vec<_> = run.restore.decisions().map(|d| d.decision).collect();
     assert_eq!(decisions, [Decision::Resume { from: 8 }, Decision::FromStart { from: 0 }]);
     assert_eq!((run.shard.rows(A), run.shard.rows(B)), (a.fold(), b.fold()));
     assert_eq!(run.total.records, 12);

@@ -90,6 +90,6 @@ impl<'a> Run<'a> {
     }
 
     pub(crate) fn decision(&self) -> Decision {
-        self.restore.decisions().next().unwrap().1
+        self.restore.decisions().next().unwrap().decision
     }
 }

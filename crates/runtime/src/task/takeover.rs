@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable, TopicInfo};
-use millpond_changelog::{self as changelog, Changelog, CommitMetadata, Decision, LogRange, RebuildReason, Restore};
+use millpond_changelog::{
+    self as changelog, Changelog, CommitMetadata, Decided, Decision, LogRange, RebuildReason, Restore,
+};
 use millpond_store_api as store;
 
 use super::rollback::PAUSE;
@@ -184,7 +186,8 @@ impl Worker {
         let mut restores = Vec::new();
         for (shard, changelogs) in stores.shards_mut().iter_mut().zip(changelogs) {
             let mut restore = Restore::plan(&shard.metadata, changelogs, wall);
-            for (changelog, decision) in restore.decisions() {
+            for decided in restore.decisions() {
+                let Decided { changelog, decision, .. } = decided;
                 match decision {
                     Decision::Rebuild { why: RebuildReason::OtherTopic { .. }, .. } => {
                         return Err(Error::new(ErrorKind::Config, "restore a store")
@@ -202,7 +205,7 @@ impl Worker {
                     }
                     _ => tracing::info!(task = %id, store = %changelog.store, ?decision, "restore"),
                 }
-                self.shared.ports.observer.restore_planned(id, changelog, &decision);
+                self.shared.ports.observer.restore_planned(id, &decided);
             }
             let prepared = self.applier.prepare(&mut restore, &mut *shard.shard, &mut shard.metadata);
             prepared.map_err(|e| Error::store("prepare a restore", e).with("task", id))?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millpond_changelog::{Changelog, Decision};
+use millpond_changelog::{Decided, Decision};
 use millpond_runtime::{Bug, FailPoint, FailPoints, Observer, TaskId};
 
 use super::Planted;
@@ -87,12 +87,13 @@ impl FailPoints for Probe {
 }
 
 impl Observer for Probe {
-    fn restore_planned(&self, task: TaskId, changelog: &Changelog, decision: &Decision) {
+    fn restore_planned(&self, task: TaskId, decided: &Decided<'_>) {
+        let Decided { changelog, decision, .. } = *decided;
         self.lock().planned.push(Planned {
             task,
             topic: changelog.topic.to_string(),
             partition: changelog.partition,
-            decision: *decision,
+            decision,
         });
     }
 }

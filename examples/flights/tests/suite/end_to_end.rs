@@ -105,8 +105,8 @@ fn a_record_that_is_no_flight_ends_the_run_with_its_place() {
     assert_eq!(producer.send(&record).unwrap(), Sent::Queued);
     assert_eq!(producer.flush(Duration::from_secs(1)).unwrap().outstanding, 0);
 
-    let app = run::start(broker.clone(), &january().run, None).unwrap();
-    let error = run::until_end(&app, &broker, None, &ports, &mut nothing_to_see()).unwrap_err().report();
+    let app = run::start(broker.clone(), Settings::new("flights"), &january().run, None).unwrap();
+    let error = run::until_end_of_input(&app, &broker, None, &ports, &mut nothing_to_see()).unwrap_err().report();
     for part in ["the application failed", "flights", "partition=`2`", "offset=`0`"] {
         assert!(error.contains(part), "{error}");
     }
@@ -116,7 +116,7 @@ fn a_record_that_is_no_flight_ends_the_run_with_its_place() {
 
 #[test]
 fn without_its_topics_the_application_does_not_start() {
-    let error = run::start(EmbeddedBroker::new(), &january().run, None).unwrap_err().report();
+    let error = run::start(EmbeddedBroker::new(), Settings::new("flights"), &january().run, None).unwrap_err().report();
     assert!(error.contains("flights"), "{error}");
 }
 

@@ -25,8 +25,10 @@ fn a_wrong_command_line_is_exit_code_2_and_names_the_option() {
     refused(&["play"], 2, "play");
     refused(&["demo", "--partitions", "3"], 2, "--partitions");
     refused(&["demo", "--engine", "paper"], 2, "mem, rocks");
-    refused(&["demo", "--broker", "kafka"], 2, "only `embedded` works today");
-    refused(&["demo", "--broker", "localhost:9092"], 2, "only `embedded` works today");
+    refused(&["demo", "--broker", "kafka"], 2, "cargo xtask demo --broker kafka");
+    refused(&["demo", "--broker", "localhost:9092"], 2, "`load`, `run` and `show`");
+    refused(&["load", "--broker", "embedded"], 2, "use `demo`");
+    refused(&["run", "--broker", "localhost:9092", "--set", "comit.interval.ms=1"], 2, "commit.interval.ms");
     refused(&["demo", "--repeat", "0"], 2, "--repeat");
 }
 
@@ -43,6 +45,18 @@ fn a_year_that_is_not_there_says_where_it_was_looked_for() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("/nowhere/y.gz") && said.contains("MILLPOND_FLIGHTS_YEAR"), "{said}");
+}
+
+#[cfg(not(feature = "kafka"))]
+#[test]
+fn kafka_without_its_feature_names_the_way_to_it() {
+    refused(&["show", "--broker", "localhost:9092"], 2, "--features kafka");
+}
+
+#[cfg(feature = "rocks")]
+#[test]
+fn rocks_on_kafka_needs_a_place_for_its_files() {
+    refused(&["run", "--broker", "localhost:9092", "--engine", "rocks"], 2, "--state-dir DIR");
 }
 
 #[cfg(not(feature = "rocks"))]
