@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -26,6 +27,9 @@ pub enum AppState {
     Rebalancing,
     /// All tasks of this instance run.
     Running,
+    /// The cluster does not answer: the group's coordinator is looked for, and what cannot be committed is tried again. It
+    /// goes on by itself when the cluster is back.
+    Disconnected,
     /// It was asked to stop, and commits and closes.
     Stopping,
     /// It has stopped in good order.
@@ -174,6 +178,7 @@ impl App {
             (Some(_), ..) => AppState::Failed,
             (None, _, 0) => AppState::Stopped,
             (None, true, _) => AppState::Stopping,
+            (None, false, _) if self.shared.disconnected.load(Ordering::Relaxed) => AppState::Disconnected,
             (None, false, _) if self.pulses.iter().all(|p| p.is_running()) => AppState::Running,
             _ => AppState::Rebalancing,
         }

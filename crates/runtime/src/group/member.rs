@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::task::Waker;
 use std::time::Duration;
@@ -22,6 +23,9 @@ use crate::worker::{ToMember, ToWorker};
 /// The protocol's name: it stands for the user data's format and the assignor.
 const PROTOCOL: &str = "millpond-1";
 
+/// A coordinator that cannot be found for so long is news.
+const DISCONNECTED_AFTER: Duration = Duration::from_secs(1);
+
 /// The member of an instance.
 pub(crate) struct GroupMember {
     shared: Arc<Shared>,
@@ -37,6 +41,8 @@ pub(crate) struct GroupMember {
     stopping: bool,
     gone: bool,
     failed: Option<Error>,
+    /// Since when the group's coordinator is looked for.
+    finding_since: Option<Duration>,
 }
 
 impl GroupMember {
@@ -69,6 +75,7 @@ impl GroupMember {
             stopping: false,
             gone: false,
             failed: None,
+            finding_since: None,
         };
         member.tell_metadata();
         member
@@ -105,9 +112,24 @@ impl GroupMember {
         }
         self.handle(Event::Tick)?;
         self.shared.set_exclusive(self.machine.exclusive_until());
+        self.tell_connection();
         match self.failed.take() {
             Some(error) => Err(error),
             None => Ok(busy),
+        }
+    }
+
+    /// Whether the coordinator can be reached: for those who ask for the application's state.
+    fn tell_connection(&mut self) {
+        let now = self.shared.ports.clock.now();
+        self.finding_since = (self.machine.state() == State::Finding).then(|| self.finding_since.unwrap_or(now));
+        let lost = self.finding_since.is_some_and(|since| now.saturating_sub(since) >= DISCONNECTED_AFTER);
+        if self.shared.disconnected.swap(lost, Ordering::Relaxed) != lost {
+            let (broker, code) = (self.shared.broker.name(), self.machine.last_error());
+            match lost {
+                true => tracing::warn!(broker, ?code, "the group's coordinator does not answer; it is looked for"),
+                false => tracing::warn!(broker, "the group's coordinator answers again"),
+            }
         }
     }
 

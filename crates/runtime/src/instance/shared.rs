@@ -1,7 +1,7 @@
 //! What the parts of an instance share: settings, plan, clients, ports, state directory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use millpond_broker_api::{Broker, ProducerOptions};
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) caching: bool,
     pub(crate) commit_interval: Duration,
     pub(crate) locks: TaskLocks,
+    /// The group's coordinator has not answered for a while.
+    pub(crate) disconnected: AtomicBool,
     /// Until when nobody else can have been given this instance's work, in microseconds of the clock's monotonic time.
     exclusive_until: AtomicU64,
     /// The application's id.
@@ -63,6 +65,7 @@ impl Shared {
             caching: memory.cache > 0,
             commit_interval: settings.effective_commit_interval(),
             locks: TaskLocks::default(),
+            disconnected: AtomicBool::new(false),
             exclusive_until: AtomicU64::new(0),
             settings,
             topology,

@@ -164,18 +164,19 @@ impl Worker {
         let Some(task) = self.tasks.iter_mut().find(|t| t.id == id) else { return Ok(false) };
         let Some(stores) = task.stores.as_mut() else { return Ok(false) };
         let mut changelogs: Vec<Vec<(Changelog, LogRange)>> = stores.shards().iter().map(|_| Vec::new()).collect();
-        for store in stores.stores() {
-            let Some(topic) = &store.plan.changelog else { continue };
+        let logged = || stores.stores().iter().filter_map(|s| Some((s, s.plan.changelog.as_deref()?)));
+        let topics: Vec<&str> = logged().map(|(_, topic)| topic).collect();
+        let logs = log_ranges(&mut *self.admin, &topics, id.partition)?;
+        for ((store, topic), log) in logged().zip(logs) {
             self.last_source += 1;
             let changelog = Changelog {
                 source: Source(self.last_source),
-                topic: topic.as_str().into(),
+                topic: topic.into(),
                 partition: id.partition,
                 store: store.plan.name.as_str().into(),
                 space: store.space,
                 format: store.plan.format,
             };
-            let log = log_range(&mut *self.admin, topic, id.partition)?;
             if let Some(shard) = changelogs.get_mut(store.shard) {
                 shard.push((changelog, log));
             }
@@ -310,22 +311,44 @@ pub(crate) fn one_offset(admin: &mut dyn Admin, topic: &str, partition: i32, at:
     let answers = admin.offsets(&[(topic, partition, at)]).map_err(failed)?;
     match answers.into_iter().next() {
         Some(answer) => answer.map_err(failed),
-        None => Err(failed(broker::Error::new(broker::ErrorKind::Retriable, "list offsets"))),
+        None => Err(failed(unanswered())),
     }
 }
 
 /// What the broker says of a changelog partition.
 pub(super) fn log_range(admin: &mut dyn Admin, topic: &str, partition: i32) -> Result<LogRange> {
-    let failed = |e| Error::broker("describe a changelog", e).with("topic", topic);
-    let info = admin.describe(&[topic]).map_err(failed)?.into_iter().next().flatten();
-    let info = info.ok_or_else(|| {
-        Error::new(ErrorKind::Config, "describe a changelog")
-            .with("missing topic", topic)
-            .remedy("the changelog was deleted while the application ran: restart it, and its state is restored from an empty changelog")
-    })?;
-    let start = one_offset(admin, topic, partition, At::Start)?;
-    let end = one_offset(admin, topic, partition, At::End)?;
-    Ok(LogRange { tombstones_kept_ms: tombstones_kept(&info), ..LogRange::whole(info.id, start, end) })
+    let range = log_ranges(admin, &[topic], partition)?.pop();
+    range.ok_or_else(|| Error::broker("describe a changelog", unanswered()).with("topic", topic))
+}
+
+/// The same of several changelogs, in their order, with two questions for all of them.
+fn log_ranges(admin: &mut dyn Admin, topics: &[&str], partition: i32) -> Result<Vec<LogRange>> {
+    if topics.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |topic: &str, e| Error::broker("describe a changelog", e).with("topic", topic);
+    let all = topics.join(", ");
+    let infos = admin.describe(topics).map_err(|e| failed(&all, e))?;
+    let places: Vec<_> = topics.iter().flat_map(|t| [(*t, partition, At::Start), (*t, partition, At::End)]).collect();
+    let mut offsets = admin.offsets(&places).map_err(|e| failed(&all, e))?.into_iter();
+    let mut next = |topic| offsets.next().unwrap_or_else(|| Err(unanswered())).map_err(|e| failed(topic, e));
+    let mut ranges = Vec::new();
+    for (topic, info) in topics.iter().zip(infos) {
+        let info = info.ok_or_else(|| {
+            Error::new(ErrorKind::Config, "describe a changelog").with("missing topic", topic).remedy(
+                "the changelog was deleted while the application ran: restart it, and its state is restored from an empty \
+                 changelog",
+            )
+        })?;
+        let (start, end) = (next(topic)?, next(topic)?);
+        ranges.push(LogRange { tombstones_kept_ms: tombstones_kept(&info), ..LogRange::whole(info.id, start, end) });
+    }
+    Ok(ranges)
+}
+
+/// A broker that leaves an answer out is asked again.
+fn unanswered() -> broker::Error {
+    broker::Error::new(broker::ErrorKind::Retriable, "list offsets")
 }
 
 /// For how long a compacted topic keeps tombstones: a shard that was away for longer may have missed deletes.
