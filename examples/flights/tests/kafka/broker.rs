@@ -1,0 +1,40 @@
+//! The broker goes away in mid-run, and comes back.
+
+use std::time::{Duration, Instant};
+
+use crate::outputs::{assert_exact, assert_strictly_increasing};
+use crate::world::{World, wait_for};
+
+pub(crate) fn killed_in_mid_run() {
+    without_broker("killed", |world| world.kafka.kill().unwrap());
+}
+
+pub(crate) fn restarted_in_mid_run() {
+    without_broker("stopped", |world| world.kafka.stop().unwrap());
+}
+
+/// The application recovers by itself and counts on, exactly.
+fn without_broker(what: &str, end: impl FnOnce(&mut World)) {
+    let mut world = World::new();
+    let load = world.load_paced();
+    let mut a = world.run("a", &[]);
+    a.await_events("applied", 20);
+
+    end(&mut world);
+    let gone = Instant::now();
+    world.kafka.start().unwrap();
+    let (back, seen) = (Instant::now(), a.events().of("applied").count());
+    wait_for("commits after the broker's return", || {
+        assert!(a.process.is_running(), "it ended: {}", a.process.said());
+        (a.events().of("applied").count() > seen).then_some(())
+    });
+    let took = back.elapsed();
+    eprintln!("broker {what}, back after {:?}; committed again {took:?} after its return", back - gone);
+    assert!(took < Duration::from_secs(100), "{took:?}: five times what it should be");
+
+    load.succeeds();
+    a.process.stop();
+    world.run_until_end("a", &[]);
+    assert_exact(&world, 1);
+    assert_strictly_increasing(&world);
+}

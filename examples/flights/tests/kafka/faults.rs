@@ -1,0 +1,152 @@
+//! What can be wrong with a cluster or the way to it: an error that names it and the remedy.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use millpond_kafka_dev::{ADMIN, LIMITED};
+
+use crate::world::{World, refused};
+
+/// How long our own connections try again here.
+const PATIENCE: &str = "admin.default.api.timeout.ms=3000";
+
+/// `show` at an address, with settings; refused, with all of these words.
+#[track_caller]
+fn show_is_refused(address: &str, settings: &[&str], words: &[&str]) {
+    let mut arguments = vec!["show", "--broker", address, "--set", PATIENCE];
+    settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
+    let start = Instant::now();
+    let (code, said) = refused(&arguments);
+    assert_eq!(code, Some(1), "{said}");
+    for word in words {
+        assert!(said.contains(word), "`{word}` is not in: {said}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(60), "it took {:?}: {said}", start.elapsed());
+}
+
+/// A port at which nothing listens, for a moment at least.
+fn closed_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+pub(crate) fn no_broker_at_start() {
+    let address = closed_port();
+    show_is_refused(&address, &[], &[&address, "refused", "remedy"]);
+    let state = tempfile::tempdir().unwrap();
+    let state = state.path().to_str().unwrap().to_owned();
+    let run = ["run", "--broker", &address, "--set", PATIENCE, "--engine", "rocks", "--state-dir", &state];
+    let (code, said) = refused(&run);
+    assert!(code == Some(1) && said.contains(&address), "{said}");
+}
+
+pub(crate) fn something_else_answers() {
+    // A web server, for instance.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 64]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        }
+    });
+    show_is_refused(&address, &[], &[&address, "not a Kafka broker"]);
+    // The right broker, spoken to in the wrong way: without TLS where it is expected, and the other way round.
+    let world = World::new();
+    show_is_refused(&world.kafka.secure().address, &[], &["security.protocol"]);
+    show_is_refused(world.kafka.bootstrap(), &["security.protocol=SSL"], &["security.protocol"]);
+}
+
+/// The settings of the secure listener for a user.
+fn secure(world: &World, user: &str, password: &str) -> Vec<String> {
+    vec![
+        "security.protocol=SASL_SSL".to_owned(),
+        format!("ssl.ca.location={}", world.kafka.secure().ca.display()),
+        "sasl.mechanism=SCRAM-SHA-512".to_owned(),
+        format!("sasl.username={user}"),
+        format!("sasl.password={password}"),
+    ]
+}
+
+#[track_caller]
+fn secure_show_is_refused(world: &World, settings: &[String], words: &[&str]) {
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    show_is_refused(&world.kafka.secure().address, &settings, words);
+}
+
+pub(crate) fn wrong_credentials() {
+    let world = World::new();
+    for mechanism in ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        let mut settings = secure(&world, ADMIN.name, "wrong");
+        settings.push(format!("sasl.mechanism={mechanism}"));
+        secure_show_is_refused(&world, &settings, &["SASL_AUTHENTICATION_FAILED", "sasl.username"]);
+    }
+    let said = format!("{:?}", secure(&world, ADMIN.name, ADMIN.password));
+    assert!(said.contains(ADMIN.password), "the right password is another one");
+}
+
+pub(crate) fn missing_acl() {
+    let world = World::new();
+    world.load_all(1);
+    // A topic that a user may not even describe is as if it were not there; Kafka does not say more.
+    let limited = secure(&world, LIMITED.name, LIMITED.password);
+    secure_show_is_refused(&world, &limited, &["carrier-totals", "ACL"]);
+    let state = world.dir.path().join("state");
+    let mut arguments = vec!["run", "--broker", &world.kafka.secure().address, "--engine", "rocks"];
+    arguments.extend(["--state-dir", state.to_str().unwrap()]);
+    limited.iter().for_each(|setting| arguments.extend(["--set", setting]));
+    let (code, said) = refused(&arguments);
+    assert!(code == Some(1) && said.contains("ACL"), "{said}");
+}
+
+pub(crate) fn untrusted_certificate() {
+    let world = World::new();
+    let mut settings = secure(&world, ADMIN.name, ADMIN.password);
+    settings.push(format!("ssl.ca.location={}", world.kafka.secure().untrusted_ca.display()));
+    secure_show_is_refused(&world, &settings, &["certificate", "ssl.ca.location"]);
+}
+
+pub(crate) fn topic_deleted_under_the_application() {
+    let world = World::new();
+    world.load_all(1);
+    let mut a = world.run("a", &[]);
+    a.await_events("applied", 3);
+    world.admin().delete_topics(&["flights"]).unwrap().remove(0).unwrap();
+    let status = a.process.ends();
+    let said = a.process.said();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("topic=`flights`"), "{said}");
+}
+
+/// A broker of before Kafka 2.5, as far as it shows before anything else: the versions that it speaks.
+pub(crate) fn too_old_a_broker() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut size = [0; 4];
+            while stream.read_exact(&mut size).is_ok() {
+                let mut request = vec![0; u32::from_be_bytes(size) as usize];
+                if stream.read_exact(&mut request).is_err() {
+                    break;
+                }
+                // ApiVersions alone is answered: with UNSUPPORTED_VERSION to a newer one, as brokers do.
+                let version = i16::from_be_bytes([request[2], request[3]]);
+                let code: i16 = if version > 0 { 35 } else { 0 };
+                let mut body = request[4..8].to_vec();
+                body.extend(code.to_be_bytes());
+                // Produce, Fetch, ListOffsets, Metadata, OffsetCommit, OffsetFetch, FindCoordinator, group requests,
+                // SASL, ApiVersions, topics, transactions, configs: all in their first version.
+                let apis: Vec<i16> = (0..=38).filter(|api| !(4..=7).contains(api)).collect();
+                body.extend((apis.len() as i32).to_be_bytes());
+                for api in apis {
+                    [api, 0, 0].iter().for_each(|part| body.extend(part.to_be_bytes()));
+                }
+                let _ = stream.write_all(&(body.len() as u32).to_be_bytes()).and_then(|()| stream.write_all(&body));
+            }
+        }
+    });
+    show_is_refused(&address, &[], &["Kafka 2.5"]);
+}

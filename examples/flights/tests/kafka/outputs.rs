@@ -1,0 +1,66 @@
+//! What the application has written, as a stranger reads it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use millpond::broker::{At, Broker, Change, Isolation, Source};
+use millpond_example_flights::flight::Totals;
+use millpond_example_flights::show::to_json;
+
+use crate::expected;
+use crate::world::{LIMIT, PARTITIONS, World};
+
+/// The totals of each carrier by the file alone.
+pub(crate) fn expected_totals(world: &World, times: u64) -> BTreeMap<String, Totals> {
+    expected::times(&expected::totals(&expected::text(&world.flights.file)), times)
+}
+
+/// `show` prints exactly the file's totals.
+#[track_caller]
+pub(crate) fn assert_exact(world: &World, times: u64) {
+    assert_eq!(world.show(), to_json(&expected_totals(world, times)).unwrap());
+}
+
+/// All committed values of each carrier, in order.
+pub(crate) fn committed_values(world: &World) -> BTreeMap<String, Vec<Totals>> {
+    let ends = world.ends("carrier-totals", At::StableEnd);
+    let mut consumer = world.client().consumer(&Isolation::ReadCommitted.into()).unwrap();
+    for partition in 0..PARTITIONS {
+        let source = Source(partition.unsigned_abs());
+        consumer.assign(&[Change::Add { source, topic: "carrier-totals", partition, from: 0 }]).unwrap();
+    }
+    let mut values = BTreeMap::<String, Vec<Totals>>::new();
+    let start = Instant::now();
+    while (0..).zip(&ends).any(|(partition, end)| consumer.position(Source(partition)) < Some(*end)) {
+        assert!(start.elapsed() < LIMIT, "the end is not reached");
+        let batch = consumer.poll(Duration::from_millis(100)).unwrap();
+        assert!(batch.faults.is_empty(), "{:?}", batch.faults);
+        for record in batch.iter() {
+            let carrier = String::from_utf8(record.key.unwrap().to_vec()).unwrap();
+            values.entry(carrier).or_default().push(serde_json::from_slice(record.value.unwrap()).unwrap());
+        }
+    }
+    values
+}
+
+/// Exactly-once, as the output topic tells it: no total is written twice, none goes back, the last is the file's.
+#[track_caller]
+pub(crate) fn assert_strictly_increasing(world: &World) {
+    let (values, expected) = (committed_values(world), expected_totals(world, 1));
+    assert_eq!(values.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (carrier, values) in &values {
+        let twice = values.windows(2).find(|pair| pair[0].flights >= pair[1].flights);
+        assert!(twice.is_none(), "{carrier}: {twice:?}");
+        assert_eq!(values.last(), expected.get(carrier), "{carrier}");
+    }
+}
+
+/// At-least-once: each carrier has at least the file's count.
+#[track_caller]
+pub(crate) fn assert_nothing_lost(world: &World) {
+    let (values, expected) = (committed_values(world), expected_totals(world, 1));
+    for (carrier, expected) in &expected {
+        let last = values.get(carrier).and_then(|values| values.last()).unwrap();
+        assert!(last.flights >= expected.flights, "{carrier}: {} of {}", last.flights, expected.flights);
+    }
+}

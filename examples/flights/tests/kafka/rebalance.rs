@@ -1,0 +1,169 @@
+//! What a rebalance stops, and what it does not: tasks that do not move go on while others join.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use millpond::broker::membership::{Incoming, Link, Reply, Request, code, protocol::Subscription};
+use millpond::broker::Broker;
+use millpond::prelude::*;
+use millpond::runtime::{Counter, Gauge, Metrics, Ports, Scope, TaskId};
+use millpond_example_flights::topology::{APPLICATION, topology};
+
+use crate::world::{World, wait_for};
+
+/// How long the pending join is.
+const PENDING: Duration = Duration::from_secs(4);
+
+/// When each task has processed something.
+#[derive(Default)]
+struct Heartbeats(Mutex<BTreeMap<TaskId, Vec<Instant>>>);
+
+impl Metrics for Heartbeats {
+    fn add(&self, counter: Counter, scope: Scope, _: u64) {
+        if let (Counter::ProcessTotal, Scope::Task(task)) = (counter, scope) {
+            self.0.lock().unwrap().entry(task).or_default().push(Instant::now());
+        }
+    }
+
+    fn set(&self, _: Gauge, _: Scope, _: u64) {}
+}
+
+impl Heartbeats {
+    /// The longest time without a processed record, by task, within a time.
+    fn gaps(&self, from: Instant, to: Instant) -> BTreeMap<TaskId, Duration> {
+        let gap = |times: &Vec<Instant>| {
+            let within = times.iter().copied().filter(|at| (from..=to).contains(at));
+            let all: Vec<Instant> = std::iter::once(from).chain(within).chain([to]).collect();
+            all.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
+        };
+        self.0.lock().unwrap().iter().map(|(task, times)| (*task, gap(times))).collect()
+    }
+}
+
+/// A member that joins and then does as it likes: no library would.
+struct Stranger {
+    link: Box<dyn Link>,
+    member_id: Arc<str>,
+    generation: i32,
+}
+
+impl Stranger {
+    fn ask(&mut self, request: &Request) -> Reply {
+        self.link.send(request);
+        wait_for("an answer", || match self.link.receive(Duration::from_millis(100)) {
+            Some(Incoming::Reply(reply)) => Some(reply),
+            Some(Incoming::Disconnected) => panic!("disconnected"),
+            None => None,
+        })
+    }
+
+    fn join_request(&self) -> Request {
+        let metadata = Subscription { topics: vec!["flights".into()], ..Subscription::default() };
+        Request::Join {
+            member_id: self.member_id.clone(),
+            instance_id: None,
+            session_timeout: Duration::from_secs(30),
+            rebalance_timeout: PENDING,
+            protocol: "millpond-1".into(),
+            metadata: metadata.encode(),
+        }
+    }
+
+    fn new(world: &World) -> Self {
+        let link = world.client().group_link(APPLICATION).unwrap();
+        let mut stranger = Self { link, member_id: "".into(), generation: -1 };
+        assert_eq!(stranger.ask(&Request::FindCoordinator), Reply::Coordinator { code: code::NONE });
+        let Reply::Join { code, member_id, .. } = stranger.ask(&stranger.join_request()) else { panic!("no join") };
+        assert_eq!(code, code::MEMBER_ID_REQUIRED);
+        stranger.member_id = member_id;
+        stranger
+    }
+
+    /// Takes part in a generation, and is given nothing: its user data is none of ours.
+    fn join(&mut self) {
+        let Reply::Join { code, generation, .. } = self.ask(&self.join_request()) else { panic!("no join") };
+        assert_eq!(code, code::NONE);
+        self.generation = generation;
+        let (member_id, generation) = (self.member_id.clone(), self.generation);
+        let Reply::Sync { code, .. } =
+            self.ask(&Request::Sync { generation, member_id, instance_id: None, assignments: Vec::new() })
+        else {
+            panic!("no sync")
+        };
+        assert_eq!(code, code::NONE);
+    }
+
+    fn heartbeat(&mut self) -> i16 {
+        let (member_id, generation) = (self.member_id.clone(), self.generation);
+        match self.ask(&Request::Heartbeat { generation, member_id, instance_id: None }) {
+            Reply::Heartbeat { code } => code,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn instance(world: &World, name: &str, metrics: Arc<Heartbeats>) -> App {
+    App::builder(APPLICATION)
+        .broker(world.client())
+        .engine(Memory::default())
+        .guarantee(Guarantee::ExactlyOnce)
+        .threads(2)
+        .state_dir(world.dir.path().join(name))
+        .ports(Ports { metrics, ..Ports::default() })
+        .start(topology().unwrap())
+        .unwrap()
+}
+
+fn await_running(app: &App, tasks: usize) {
+    wait_for("the tasks to run", || {
+        (app.state() == AppState::Running && app.progress().tasks.len() == tasks).then_some(())
+    });
+}
+
+fn tasks(app: &App) -> Vec<TaskId> {
+    app.progress().tasks.into_iter().map(|task| task.id).collect()
+}
+
+pub(crate) fn tasks_that_stay_do_not_wait_for_a_join() {
+    let world = World::new();
+    let load = world.load_paced();
+    let heartbeats = Arc::new(Heartbeats::default());
+    let a = instance(&world, "a", Arc::clone(&heartbeats));
+    await_running(&a, 8);
+
+    // A second instance joins: half of the tasks go to it.
+    let joined = Instant::now();
+    let b = instance(&world, "b", Arc::default());
+    wait_for("the second instance to have tasks", || (!b.progress().tasks.is_empty()).then_some(()));
+    await_running(&b, 4);
+    await_running(&a, 4);
+    let stayed = tasks(&a);
+    let gaps = heartbeats.gaps(joined, Instant::now());
+    for task in &stayed {
+        eprintln!("a second instance joined: task {task} stayed, longest gap {:?}", gaps[task]);
+    }
+
+    // A member that does not answer to a rebalance keeps the others' joins waiting until its timeout is over.
+    let mut stranger = Stranger::new(&world);
+    stranger.join();
+    await_running(&a, 4);
+    let mut newcomer = Stranger::new(&world);
+    newcomer.link.send(&newcomer.join_request());
+    wait_for("the rebalance", || (stranger.heartbeat() == code::REBALANCE_IN_PROGRESS).then_some(()));
+    let (from, mut to) = (Instant::now(), Instant::now());
+    while stranger.heartbeat() == code::REBALANCE_IN_PROGRESS {
+        to = Instant::now();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(to - from > PENDING / 2, "the join was pending for {:?} only", to - from);
+    let gaps = heartbeats.gaps(from, to);
+    for task in &stayed {
+        eprintln!("a join pending for {:?}: task {task}, longest gap {:?}", to - from, gaps[task]);
+        assert!(gaps[task] < PENDING / 2, "task {task} waited {:?} for the join", gaps[task]);
+    }
+    drop((stranger, newcomer));
+    b.shutdown().unwrap();
+    a.shutdown().unwrap();
+    drop(load);
+}
