@@ -43,12 +43,16 @@ When all is there it does nothing, quickly.
     },
     Verb {
         name: "demo",
-        summary: "run the flights demo: embedded broker, memory engine, no C",
+        summary: "run the flights demo: embedded broker, memory engine, no C; or on Kafka",
         help: "\
 cargo xtask demo [OPTIONS]
+cargo xtask demo --broker kafka [OPTIONS]
 
 Builds examples/flights in release mode and runs its `demo` with the options given. With `--engine rocks` it first sees
 to it that RocksDB is there. The program's own options are listed by `cargo xtask demo -- --help`.
+
+With `--broker kafka` it starts a Kafka broker (Java and Maven needed) and runs the program's `load`, `run --until-end`
+and `show` on it, one after the other; the broker ends with the demo.
 ",
     },
     Verb {

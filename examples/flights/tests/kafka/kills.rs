@@ -23,7 +23,7 @@ fn kills() -> (u32, usize) {
     if is_slow() { (10, 3) } else { (4, 1) }
 }
 
-pub(crate) fn exactly_once_stays_exact() {
+pub(crate) fn b134_no_duplicates_after_kill_9() {
     let world = World::new();
     let report = kill_again_and_again(&world, "exactly-once");
     let (_, with_open) = kills();
@@ -136,7 +136,8 @@ impl Killed {
 fn check_restart(killed: &Killed, restarted: &Events, guarantee: &str, report: &mut Report) {
     let (durable, owed) = (killed.events.positions("durable", i64::MAX), killed.owed());
     // The first plan of each counts.
-    let planned: BTreeMap<_, _> = restarted.of("planned").rev().map(|e| (e["changelog"].as_str().unwrap(), e)).collect();
+    let planned: BTreeMap<_, _> =
+        restarted.of("planned").rev().map(|e| (e["changelog"].as_str().unwrap(), e)).collect();
     assert_eq!(planned.len(), STATEFUL, "{planned:?}");
     let (mut reread, mut bound) = (0, 0);
     for (changelog, plan) in planned {

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     run(vec![
         own("totals::repeated_years_are_so_many_times_the_totals", totals::repeated_years_are_so_many_times_the_totals),
         own("totals::at_least_once_without_kills_is_exact", totals::at_least_once_without_kills_is_exact),
-        own("kills::exactly_once_stays_exact", kills::exactly_once_stays_exact),
+        own("kills::b134_no_duplicates_after_kill_9", kills::b134_no_duplicates_after_kill_9),
         own("kills::at_least_once_loses_nothing", kills::at_least_once_loses_nothing),
         own("instances::stopped_and_killed_in_turn", instances::stopped_and_killed_in_turn),
         own("instances::frozen_past_its_session", instances::frozen_past_its_session),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use millpond::broker::membership::{Incoming, Link, Reply, Request, code, protocol::Subscription};
 use millpond::broker::Broker;
+use millpond::broker::membership::{Incoming, Link, Reply, Request, code, protocol::Subscription};
 use millpond::prelude::*;
 use millpond::runtime::{Counter, Gauge, Metrics, Ports, Scope, TaskId};
 use millpond_example_flights::topology::{APPLICATION, topology};

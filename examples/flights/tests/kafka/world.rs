@@ -103,7 +103,9 @@ impl World {
 
     pub(crate) fn await_topics(&self) {
         let mut admin = self.admin();
-        wait_for("the topics", || admin.describe(&["flights", "carrier-totals"]).unwrap().iter().all(Option::is_some).then_some(()));
+        wait_for("the topics", || {
+            admin.describe(&["flights", "carrier-totals"]).unwrap().iter().all(Option::is_some).then_some(())
+        });
     }
 
     /// An instance of the application, with a state directory and a file of events by its name.
