@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use millpond_kafka_dev::{ADMIN, LIMITED};
+use millpond_kafka_dev::{ADMIN, Jars, LIMITED};
 
+use crate::outputs::assert_exact;
 use crate::world::{World, refused};
 
 /// How long our own connections try again here.
@@ -98,6 +99,43 @@ pub(crate) fn missing_acl() {
     limited.iter().for_each(|setting| arguments.extend(["--set", setting]));
     let (code, said) = refused(&arguments);
     assert!(code == Some(1) && said.contains("ACL"), "{said}");
+}
+
+/// The table in `docs/running-on-kafka.md`, as the tool's options. `READ` of the output is the example's own: it shows what
+/// comes out.
+const DOCUMENTED_ACLS: [&[&str]; 5] = [
+    &["--topic", "flights", "--operation", "READ", "--operation", "DESCRIBE_CONFIGS"],
+    &["--topic", "carrier-totals", "--operation", "WRITE", "--operation", "DESCRIBE_CONFIGS", "--operation", "READ"],
+    &[
+        "--topic", "flights-", "--resource-pattern-type", "prefixed", "--operation", "CREATE", "--operation", "READ",
+        "--operation", "WRITE", "--operation", "DELETE", "--operation", "DESCRIBE_CONFIGS",
+    ],
+    &["--group", "flights", "--operation", "READ"],
+    &["--transactional-id", "flights-", "--resource-pattern-type", "prefixed", "--operation", "WRITE"],
+];
+
+pub(crate) fn the_documented_acls_suffice() {
+    let world = World::new();
+    world.load_all(1);
+    let jars = Jars::cached().unwrap();
+    for acl in DOCUMENTED_ACLS {
+        let mut tool = jars.tool("org.apache.kafka.tools.AclCommand");
+        tool.args(["--bootstrap-server", world.kafka.bootstrap(), "--add", "--force"]);
+        tool.args(["--allow-principal", &format!("User:{}", LIMITED.name)]).args(acl);
+        let output = tool.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let state = world.dir.path().join("state");
+    let mut arguments = vec!["run", "--broker", &world.kafka.secure().address, "--until-end", "--engine", "rocks"];
+    arguments.extend(["--state-dir", state.to_str().unwrap()]);
+    // What was read is deleted from the repartition topic while it runs, which needs a right of its own.
+    arguments.extend(["--set", "repartition.purge.interval.ms=100"]);
+    let limited = secure(&world, LIMITED.name, LIMITED.password);
+    limited.iter().for_each(|setting| arguments.extend(["--set", setting]));
+    let (code, said) = refused(&arguments);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("AUTHORIZATION"), "{said}");
+    assert_exact(&world, 1);
 }
 
 pub(crate) fn untrusted_certificate() {
