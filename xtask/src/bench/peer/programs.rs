@@ -1,10 +1,10 @@
 //! The programs that are measured, and those that help: how they are built and called.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::workload::{Contender, Group, Side};
-use crate::cargo::{cargo, command, output, root, run, target_directory};
+use crate::cargo::{cargo, command, root, run, target_directory};
 use crate::error::{Error, Result};
 use crate::setup;
 
@@ -27,10 +27,12 @@ impl Programs {
     pub(super) fn build() -> Result<Self> {
         let target = target_directory()?;
         let java = target.join("peer");
-        for (program, version) in [("java", "-version"), ("mvn", "-version")] {
-            let missing =
-                |_| Error::failed(format!("`{program}` does not answer: install a JDK (17 or later) and Maven"));
-            output(Command::new(program).arg(version)).map_err(missing)?;
+        for program in ["java", "mvn"] {
+            if !answers(program) {
+                return Err(Error::failed(format!(
+                    "`{program}` does not answer: install a JDK (17 or later) and Maven"
+                )));
+            }
         }
         let mut maven = command("mvn");
         maven.args(["--quiet", "--batch-mode", "--file"]).arg(root().join("xtask/peer/pom.xml"));
@@ -69,6 +71,12 @@ impl Programs {
         command.arg(&self.class_path).arg(format!("dev.millpond.peer.{class}"));
         command
     }
+}
+
+fn answers(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("-version").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 fn class_path(java: &Path) -> String {

@@ -12,7 +12,8 @@ use crate::clock::wall_ms;
 use crate::error::{Error, Result};
 
 const PARTITIONS: &str = "4";
-/// Records have old timestamps on purpose, and must neither expire nor be compacted under a measurement.
+/// Records have old timestamps on purpose, and must neither expire nor be compacted under a measurement. A record or marker
+/// that is this much younger than the first of its segment would close the segment, and so give it to the cleaner.
 const TEN_YEARS_MS: &str = "315360000000";
 /// How often each key is in the changelog that is restored.
 const VERSIONS: u64 = 2;
@@ -39,15 +40,21 @@ impl Runner {
         self.serial += 1;
         let app = format!("peer-app-{}-{}-{}", std::process::id(), self.serial, group.workload.name());
         let load = load_average();
-        let mut figures = match group.workload {
+        let figures = match group.workload {
             Workload::Copy | Workload::Count => self.throughput(group, contender, &app),
             Workload::Restore => self.restore(group, contender, &app),
             Workload::Crash => self.crash(group, contender, &app),
-        }?;
+        };
+        // After a failure as well; but then it is the failure that is told.
+        let tidied = self.forget(&app);
+        let mut figures = figures?;
         figures.extend(load.map(|load| ("load_before".to_owned(), load.into())));
-        self.helper("Topics", &[("do", "delete".to_owned()), ("prefix", app.clone())])?;
-        remove(&self.scratch.join(&app))?;
-        Ok(figures)
+        tidied.map(|()| figures)
+    }
+
+    fn forget(&self, app: &str) -> Result<()> {
+        self.helper("Topics", &[("do", "delete".to_owned()), ("prefix", app.to_owned())])?;
+        remove(&self.scratch.join(app))
     }
 
     fn throughput(&self, group: &Group, contender: &Contender, app: &str) -> Result<Fields> {
@@ -121,6 +128,8 @@ impl Runner {
         ];
         if !matches!(contender.side, Side::Raw { .. }) {
             arguments.push(("state", state.display().to_string()));
+            // For the changelogs that applications make: a transaction's marker has the time of day.
+            arguments.push(("conf.topic.segment.ms", TEN_YEARS_MS.to_owned()));
         }
         if group.workload == Workload::Crash {
             arguments.push(("conf.session.timeout.ms", "10000".to_owned()));
