@@ -69,6 +69,17 @@ mod tests {
         assert_eq!(drawn, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
+    /// Read with Kafka's console consumer from a topic that the Java generator wrote.
+    #[test]
+    fn a_record_is_the_one_that_java_writes() {
+        let record = uniform(20_000).nth(6).unwrap();
+        assert_eq!((u64::from_be_bytes(record.key), record.timestamp), (0x3936, 1_780_000_000_000));
+        assert_eq!(millpond_changelog::partition_for_key(&record.key, 4), 3);
+        assert_eq!(record.value.len(), 100);
+        assert_eq!(record.value[..16], [0, 0, 0, 0, 0, 0, 0, 6, 0x4b, 0x2d, 0x89, 0x59, 0x5a, 0x2c, 0x78, 0xb9]);
+        assert_eq!(record.value[96..], [0x7b, 0xde, 0x9c, 0x8e]);
+    }
+
     #[test]
     fn a_changelog_has_every_id_once_a_round() {
         let ids: Vec<_> = each(1_000).map(|r| u64::from_be_bytes(r.key)).take(2_000).collect();
