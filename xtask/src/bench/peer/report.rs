@@ -22,7 +22,7 @@ impl Report {
     pub(super) fn new(out: Option<&Path>) -> Result<Self> {
         let open = |path: &Path| {
             let file = File::options().create(true).append(true).open(path);
-            Ok((path.to_owned(), file.map_err(|error| Error::io("cannot write", path, &error))?))
+            file.map(|file| (path.to_owned(), file)).map_err(|error| Error::io("cannot write", path, &error))
         };
         Ok(Self { lines: Vec::new(), out: out.map(open).transpose()? })
     }
