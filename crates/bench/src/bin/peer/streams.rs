@@ -50,15 +50,15 @@ struct Running<B> {
     metrics: Arc<MetricsRegistry>,
     restores: Arc<RestoreLog>,
     input: String,
-    partitions: i32,
+    /// Where it ends, by partition.
+    ends: Vec<Offset>,
 }
 
 impl<B: Broker + Clone + 'static> Running<B> {
     fn start(broker: B, job: Job, args: &Args) -> Result<(Self, ReadBack)> {
         let settings = settings(args)?;
         let input = args.get("input")?.to_owned();
-        let known = broker.admin()?.describe(&[&input])?.into_iter().flatten().next();
-        let partitions = known.ok_or_else(|| format!("there is no topic `{input}`"))?.partitions;
+        let ends = ends(&mut *broker.admin()?, &input)?;
         let memory_bytes = engine_memory(&settings)?;
         let rocks = RocksSettings { memory_bytes, flush_interval: settings.flush_interval, ..RocksSettings::default() };
         let store = ReadBack::new(RocksEngine::new(rocks)?);
@@ -70,15 +70,14 @@ impl<B: Broker + Clone + 'static> Running<B> {
         let started = meter.now();
         let builder = App::builder(&settings.application_id.clone()).settings(settings).ports(ports);
         let app = builder.broker(broker.clone()).engine(store.clone()).start(topology)?;
-        Ok((Self { app, broker, meter, started, metrics, restores, input, partitions }, store))
+        Ok((Self { app, broker, meter, started, metrics, restores, input, ends }, store))
     }
 }
 
 impl<B: Broker> Running<B> {
     /// Waits until all tasks run; answers with what it took.
     fn until_running(&self) -> Result<Fields> {
-        let tasks = usize::try_from(self.partitions)?;
-        let now = self.until(|| Ok(self.restores.all_running(tasks)))?;
+        let now = self.until(|| Ok(self.restores.all_running(self.ends.len())))?;
         let mut fields = self.restores.fields(self.started);
         fields.insert("seconds_to_running".to_owned(), rounded(now.seconds_since(self.started)));
         fields.insert("cpu_to_running".to_owned(), rounded(now.cpu_since(self.started)));
@@ -89,13 +88,12 @@ impl<B: Broker> Running<B> {
 
     /// Waits until the input is processed and committed; answers with what it took.
     fn measure(&self, records: u64) -> Result<Fields> {
-        let mut offsets = self.broker.offsets()?;
-        let ends = ends(&mut *self.broker.admin()?, &self.input, self.partitions)?;
         let at_least = |records| move || Ok(Some(self.mark()).filter(|mark| mark.records >= records));
         let first = self.until(at_least(1))?;
         let half = self.until(at_least(records / 2))?;
         let last = self.until(at_least(records))?;
-        self.until(|| Ok((self.committed(&mut *offsets)?.as_ref() == Some(&ends)).then_some(())))?;
+        let mut offsets = self.broker.offsets()?;
+        self.until(|| Ok((self.committed(&mut *offsets)?.as_ref() == Some(&self.ends)).then_some(())))?;
         // What a rollback has processed twice counts once.
         let last = Mark { records, ..last };
         let mut fields = Run { first, half, last, done: self.meter.now() }.fields()?;
@@ -140,7 +138,8 @@ impl<B: Broker> Running<B> {
 
     /// The group's offsets of the input, if all partitions have one and no transaction may still change them.
     fn committed(&self, offsets: &mut dyn GroupOffsets) -> Result<Option<Vec<Offset>>> {
-        let of: Vec<(&str, i32)> = (0..self.partitions).map(|partition| (self.input.as_str(), partition)).collect();
+        let of: Vec<(&str, i32)> =
+            (0..).zip(&self.ends).map(|(partition, _)| (self.input.as_str(), partition)).collect();
         match offsets.fetch_stable(self.app.id(), &of, ANSWER) {
             Ok(Stable::Offsets(found)) => Ok(found.into_iter().map(|committed| Some(committed?.next)).collect()),
             Ok(Stable::Unstable { .. }) => Ok(None),
@@ -150,7 +149,9 @@ impl<B: Broker> Running<B> {
     }
 }
 
-fn ends(admin: &mut dyn Admin, topic: &str, partitions: i32) -> Result<Vec<Offset>> {
+fn ends(admin: &mut dyn Admin, topic: &str) -> Result<Vec<Offset>> {
+    let known = admin.describe(&[topic])?.into_iter().flatten().next();
+    let partitions = known.ok_or_else(|| format!("there is no topic `{topic}`"))?.partitions;
     let of: Vec<(&str, i32, At)> = (0..partitions).map(|partition| (topic, partition, At::End)).collect();
     admin.offsets(&of)?.into_iter().map(|end| Ok(end?)).collect()
 }

