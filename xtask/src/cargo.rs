@@ -102,10 +102,19 @@ pub(crate) enum Kind {
     Dev,
 }
 
-/// The packages of the workspace, without a look at the network or the lock file.
+/// Where cargo puts what it builds.
+pub(crate) fn target_directory() -> Result<PathBuf> {
+    text(&metadata()?, "target_directory").map(PathBuf::from)
+}
+
+/// What cargo knows of the workspace, without a look at the network or the lock file.
+fn metadata() -> Result<Value> {
+    parse(&output(&mut cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]))?)
+}
+
+/// The packages of the workspace.
 pub(crate) fn workspace() -> Result<Vec<Package>> {
-    let text = output(&mut cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]))?;
-    let metadata = parse(&text)?;
+    let metadata = metadata()?;
     let defaults = strings(metadata.get("workspace_default_members"));
     list(metadata.get("packages")).iter().map(|package| read_package(package, &defaults)).collect()
 }
@@ -178,6 +187,11 @@ mod tests {
         let xtask = packages.iter().find(|package| package.name == "xtask").unwrap();
         assert!(xtask.is_default && !xtask.has_library);
         assert!(xtask.dependencies.iter().any(|dependency| dependency.name == "serde_json"));
+    }
+
+    #[test]
+    fn the_target_directory_is_an_absolute_path() {
+        assert!(target_directory().unwrap().is_absolute());
     }
 
     #[test]

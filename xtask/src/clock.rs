@@ -1,6 +1,6 @@
 //! The only place in xtask that reads a clock or waits: progress is shown in real time.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Measures from its creation on.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,12 @@ impl Stopwatch {
     pub(crate) fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
+}
+
+/// Milliseconds since 1970 (UTC), to be compared with what other processes say.
+#[expect(clippy::disallowed_methods, reason = "commands of the developer run in real time, not on a port's")]
+pub(crate) fn wall_ms() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() * 1e3
 }
 
 /// Waits before a running program is looked at again.

@@ -1,6 +1,6 @@
 //! The command line: verbs, their options and their help.
 
-use crate::bench::BenchOptions;
+use crate::bench::{BenchOptions, CriterionOptions, PeerOptions, Workload};
 use crate::ci::{self, CiOptions};
 use crate::doc::DocOptions;
 use crate::error::{Error, Result};
@@ -97,12 +97,26 @@ Looks at every file that git tracks or would track. The rules are in xtask/src/t
     },
     Verb {
         name: "bench",
-        summary: "run the criterion benches",
+        summary: "run the criterion benches; `bench peer` compares with Kafka Streams",
         help: "\
 cargo xtask bench [NAME] [-- CRITERION OPTIONS]
 
   NAME        one bench target of crates/bench; all without it
   -- OPTIONS  filters and options for criterion
+
+cargo xtask bench peer --bootstrap HOST:PORT [OPTIONS]
+
+Compares Millpond with Kafka Streams, and with a loop of Millpond's clients alone, on a real broker, in turns: records per
+second and per CPU second, peak memory, and their ratios with the floors that must be held. xtask/peer/README.md defines
+all of it. Needs a JDK (17 or later) and Maven. All of it takes hours; on a machine with other work it tells little.
+
+  --bootstrap HOST:PORT  a broker that runs already; input topics stay on it, and are found again
+  --only WORKLOADS       some of copy,count,restore,crash, with commas in between
+  --alternations N       turns of each; 3 without it
+  --records N            input records; 3000000 without it
+  --keys N               distinct keys; 1000000 without it
+  --quick                a tenth of the records and keys, one turn, where nothing else is said
+  --out FILE             appends a line of JSON for each measurement to the file, not to standard error
 ",
     },
     Verb {
@@ -226,7 +240,13 @@ impl<'a> Words<'a> {
     }
 
     fn bench(&mut self) -> Result<Command> {
-        let mut options = BenchOptions::default();
+        if let [first, rest @ ..] = self.rest
+            && first == "peer"
+        {
+            self.rest = rest;
+            return self.peer();
+        }
+        let mut options = CriterionOptions::default();
         while let Some(word) = self.next() {
             match word {
                 "--" => options.arguments.extend(std::mem::take(&mut self.rest).iter().cloned()),
@@ -234,7 +254,41 @@ impl<'a> Words<'a> {
                 other => return Err(self.unknown(other)),
             }
         }
-        Ok(Command::Bench(options))
+        Ok(Command::Bench(BenchOptions::Criterion(options)))
+    }
+
+    fn peer(&mut self) -> Result<Command> {
+        let mut options = PeerOptions::default();
+        while let Some(word) = self.next() {
+            match word {
+                "--quick" => options.quick = true,
+                "--records" => options.records = Some(self.positive(word)?),
+                "--keys" => options.keys = Some(self.positive(word)?),
+                "--alternations" => options.alternations = Some(self.positive(word)?),
+                "--only" => options.only = self.workloads(word)?,
+                "--bootstrap" => options.bootstrap = Some(self.value(word)?.to_owned()),
+                "--out" => options.out = Some(self.value(word)?.into()),
+                other => return Err(self.unknown(other)),
+            }
+        }
+        Ok(Command::Bench(BenchOptions::Peer(options)))
+    }
+
+    fn positive(&mut self, option: &str) -> Result<u64> {
+        let text = self.value(option)?;
+        let number = text.parse().ok().filter(|number| *number > 0);
+        number.ok_or_else(|| Error::usage(format!("`{option} {text}`: use a whole number above 0")))
+    }
+
+    fn workloads(&mut self, option: &str) -> Result<Vec<Workload>> {
+        let named = |name: &str| {
+            let found = Workload::ALL.into_iter().find(|workload| workload.name() == name);
+            found.ok_or_else(|| {
+                let names = Workload::ALL.map(Workload::name).join(", ");
+                Error::usage(format!("unknown workload `{name}`: use some of {names}, with commas in between"))
+            })
+        };
+        self.value(option)?.split(',').map(named).collect()
     }
 
     fn doc(&mut self) -> Result<Command> {
@@ -319,5 +373,34 @@ mod tests {
     fn test_options_are_read() {
         let options = TestOptions { slow: true, packages: words("xtask"), filters: words("tidy --no-capture") };
         assert_eq!(parse(&words("test --slow -p xtask -- tidy --no-capture")).unwrap(), Command::Test(options));
+    }
+
+    #[test]
+    fn peer_options_are_read() {
+        let options = PeerOptions {
+            quick: true,
+            records: Some(100),
+            keys: Some(10),
+            alternations: Some(2),
+            only: vec![Workload::Crash, Workload::Copy],
+            bootstrap: Some("localhost:9092".to_owned()),
+            out: Some("lines".into()),
+        };
+        let line = "bench peer --quick --records 100 --keys 10 --alternations 2 --only crash,copy \
+                    --bootstrap localhost:9092 --out lines";
+        assert_eq!(parse(&words(line)).unwrap(), Command::Bench(BenchOptions::Peer(options)));
+        let plain = CriterionOptions { name: Some("stateless".to_owned()), arguments: words("peer") };
+        let line = "bench stateless -- peer";
+        assert_eq!(parse(&words(line)).unwrap(), Command::Bench(BenchOptions::Criterion(plain)));
+    }
+
+    #[test]
+    fn wrong_peer_options_are_named_with_the_remedy() {
+        let message = refused("bench peer --only count,counts");
+        assert!(message.contains("`counts`") && message.contains("restore"), "{message}");
+        assert!(refused("bench peer --records 0").contains("above 0"));
+        assert!(refused("bench peer --records some").contains("`--records some`"));
+        refused("bench peer --records");
+        refused("bench peer stateless");
     }
 }
