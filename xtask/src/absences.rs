@@ -35,6 +35,12 @@ const ABSENCES: &[Absence] = &[
         because: "the demo builds on a machine without a C compiler's friends",
     },
     Absence {
+        package: "xtask",
+        all_features: false,
+        missing: &["clap", "libtest-mimic", "testcontainers", "tokio"],
+        because: "the first `cargo xtask` on a machine is to start in seconds",
+    },
+    Absence {
         package: "millpond",
         all_features: true,
         missing: TEST_TOOLS,

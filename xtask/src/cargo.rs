@@ -39,6 +39,13 @@ fn set_by_outer_cargo(name: &str) -> bool {
     ["CARGO_PKG_", "CARGO_MANIFEST_", "ROCKSDB_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// All packages that we build and check together. The Docker client of the one left out costs minutes of compiling and
+/// serves nobody but `MILLPOND_TEST_KAFKA=docker cargo xtask test`, which builds it alone.
+pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", DOCKER];
+
+/// The package that starts a Kafka broker in a container.
+pub(crate) const DOCKER: &str = "millpond-kafka-docker";
+
 /// Shows the command, runs it on our terminal and fails with its exit code.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", spell(command));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cargo::{cargo, output, run as run_command};
+use crate::cargo::{WORKSPACE, cargo, output, run as run_command};
 use crate::clock::{Stopwatch, spell};
 use crate::error::{Error, Result};
 use crate::test::TestOptions;
@@ -105,7 +105,8 @@ fn deny() -> Result<()> {
 }
 
 fn clippy() -> Result<()> {
-    run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))?;
+    let all = ["--all-targets", "--all-features", "--", "-D", "warnings"];
+    run_command(cargo(&["clippy"]).args(WORKSPACE).args(all))?;
     // The default features once more: what is only used by a feature would be dead code here.
     let facade = ["--package", "millpond", "--package", "millpond-example-flights"];
     run_command(cargo(&["clippy"]).args(facade).args(["--all-targets", "--", "-D", "warnings"]))
@@ -113,14 +114,14 @@ fn clippy() -> Result<()> {
 
 /// Once as a user reads it, where a link to a private item is an error, and once with what a maintainer reads.
 fn docs() -> Result<()> {
-    run_command(doc::strict().args(["--workspace", "--all-features"]))?;
-    run_command(doc::strict().args(["--workspace", "--all-features", "--document-private-items"]))
+    run_command(doc::strict().args(WORKSPACE).arg("--all-features"))?;
+    run_command(doc::strict().args(WORKSPACE).args(["--all-features", "--document-private-items"]))
 }
 
 /// Built with the profile of the tests, which need the same libraries a moment later.
 fn examples() -> Result<()> {
-    let common = ["--workspace", "--all-features", "--bins", "--examples", "--profile", "test"];
-    run_command(cargo(&["build"]).args(common))
+    let common = ["--all-features", "--bins", "--examples", "--profile", "test"];
+    run_command(cargo(&["build"]).args(WORKSPACE).args(common))
 }
 
 fn tests() -> Result<()> {

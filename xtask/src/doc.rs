@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::cargo::{cargo, run as run_command};
+use crate::cargo::{WORKSPACE, cargo, run as run_command};
 use crate::error::Result;
 use crate::setup;
 
@@ -18,7 +18,7 @@ pub(crate) fn run(options: &DocOptions) -> Result<()> {
     let mut command = strict();
     if options.all {
         setup::ensure_c()?;
-        command.args(["--workspace", "--all-features"]);
+        command.args(WORKSPACE).arg("--all-features");
     }
     if options.open {
         command.arg("--open");

@@ -43,3 +43,10 @@ impl Error {
         }
     }
 }
+
+impl From<millpond_kafka_dev::Error> for Error {
+    fn from(error: millpond_kafka_dev::Error) -> Self {
+        let cause = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+        Self::Failed(format!("{error}{cause}"))
+    }
+}

@@ -1,6 +1,6 @@
 //! `fix`: what can be put right by machine.
 
-use crate::cargo::{cargo, run as run_command};
+use crate::cargo::{WORKSPACE, cargo, run as run_command};
 use crate::error::Result;
 use crate::setup;
 
@@ -8,15 +8,8 @@ use crate::setup;
 pub(crate) fn run() -> Result<()> {
     setup::ensure_c()?;
     run_command(&mut cargo(&["fmt", "--all"]))?;
-    run_command(&mut cargo(&[
-        "clippy",
-        "--fix",
-        "--allow-dirty",
-        "--allow-staged",
-        "--workspace",
-        "--all-targets",
-        "--all-features",
-    ]))?;
+    let mut clippy = cargo(&["clippy", "--fix", "--allow-dirty", "--allow-staged", "--all-targets", "--all-features"]);
+    run_command(clippy.args(WORKSPACE))?;
     // A fix may leave a line too long.
     run_command(&mut cargo(&["fmt", "--all"]))
 }

@@ -4,7 +4,9 @@ use crate::bench::{BenchOptions, CriterionOptions, PeerOptions, Workload};
 use crate::ci::{self, CiOptions};
 use crate::doc::DocOptions;
 use crate::error::{Error, Result};
+use crate::kafka::KafkaCommand;
 use crate::test::TestOptions;
+use millpond_kafka_dev::Background;
 
 /// What the developer asked for.
 #[derive(Debug, Eq, PartialEq)]
@@ -13,6 +15,7 @@ pub(crate) enum Command {
     Setup,
     Demo(Vec<String>),
     Test(TestOptions),
+    Kafka(KafkaCommand),
     Ci(CiOptions),
     Layers,
     Tidy,
@@ -35,8 +38,9 @@ const VERBS: &[Verb] = &[
         help: "\
 cargo xtask setup
 
-Installs cargo-nextest and cargo-deny, libclang and a C++ compiler where they are missing (with root on Debian; elsewhere
-it prints the line to type), and builds RocksDB once into the cache, about a quarter of an hour on two cores.
+Installs cargo-nextest and cargo-deny, and what of libclang, a C++ compiler, make, pkg-config, OpenSSL and zlib is missing (with
+root on Debian; elsewhere it prints the line to type), and builds RocksDB once into the cache, about a quarter of an hour
+on two cores. Installs Java and Maven likewise and fetches the jars of Kafka for the tests; without them it only says so.
 Everything goes to $XDG_CACHE_HOME/millpond or ~/.cache/millpond; `.cargo/local.toml` then points cargo to it.
 When all is there it does nothing, quickly.
 ",
@@ -61,9 +65,31 @@ and `show` on it, one after the other; the broker ends with the demo.
         help: "\
 cargo xtask test [--slow] [-p PACKAGE]... [-- NEXTEST FILTERS]
 
+Starts a Kafka broker for the tests, if a package that may need one is among them, and stops it afterwards. That takes
+Java 17 (`cargo xtask setup` sees to it); without it, tests that need a broker are shown as ignored, or fail where `CI` is
+set. MILLPOND_TEST_KAFKA=HOST:PORT names a broker of yours instead, MILLPOND_TEST_KAFKA=docker starts one in a container.
+
   --slow         the long lists too (MILLPOND_SLOW=1)
   -p, --package  only this package; may be given several times
   -- FILTERS     names or options for nextest; the doc tests are then left out
+",
+    },
+    Verb {
+        name: "kafka",
+        summary: "a real Kafka broker in the background, and Kafka's tools",
+        help: "\
+cargo xtask kafka up|down|kill|start [--port N]
+cargo xtask kafka tool CLASS [--] ARGS...
+
+  up      start a broker on fresh data and print its address
+  down    stop it and remove its data
+  kill    end it at once (SIGKILL), its data stays
+  start   start it again on the data that it kept
+  tool    run one of Kafka's classes, say org.apache.kafka.tools.TopicCommand; `--` passes on a `--help` too
+
+  --port N  its port, 19092 without it; the secure listener and the controller take the next two
+
+It takes Java 17 and Maven. Data and jars lie in the cache, see `cargo xtask setup --help`.
 ",
     },
     Verb {
@@ -166,6 +192,7 @@ fn parse_verb(verb: &'static str, rest: &[String]) -> Result<Command> {
         "setup" => words.end(Command::Setup),
         "demo" => Ok(Command::Demo(rest.strip_prefix(&["--".to_owned()]).unwrap_or(rest).to_vec())),
         "test" => words.test(),
+        "kafka" => words.kafka(),
         "ci" => words.ci(),
         "layers" => words.end(Command::Layers),
         "tidy" => words.end(Command::Tidy),
@@ -189,9 +216,9 @@ impl<'a> Words<'a> {
         Some(first)
     }
 
-    fn end(&mut self, command: Command) -> Result<Command> {
+    fn end<T>(&mut self, read: T) -> Result<T> {
         match self.next() {
-            None => Ok(command),
+            None => Ok(read),
             Some(word) => Err(self.unknown(word)),
         }
     }
@@ -218,6 +245,38 @@ impl<'a> Words<'a> {
             }
         }
         Ok(Command::Test(options))
+    }
+
+    fn kafka(&mut self) -> Result<Command> {
+        let Some(action) = self.next() else {
+            return Err(Error::usage("`kafka` needs to know what to do: up, down, kill, start or tool"));
+        };
+        if action == "tool" {
+            let class = self.value(action)?.to_owned();
+            let rest = std::mem::take(&mut self.rest);
+            let arguments = rest.strip_prefix(&["--".to_owned()]).unwrap_or(rest).to_vec();
+            return Ok(Command::Kafka(KafkaCommand::Tool { class, arguments }));
+        }
+        let command = match action {
+            "up" => KafkaCommand::Up,
+            "down" => KafkaCommand::Down,
+            "kill" => KafkaCommand::Kill,
+            "start" => KafkaCommand::Start,
+            other => return Err(self.unknown(other)),
+        };
+        Ok(Command::Kafka(command(self.port()?)))
+    }
+
+    fn port(&mut self) -> Result<u16> {
+        match self.next() {
+            None => Ok(Background::PORT),
+            Some(word @ "--port") => {
+                let port = self.value(word)?;
+                let invalid = |_| Error::usage(format!("`--port` takes a number below 65536, not `{port}`"));
+                self.end(port.parse().map_err(invalid)?)
+            }
+            Some(other) => Err(self.unknown(other)),
+        }
     }
 
     fn ci(&mut self) -> Result<Command> {
@@ -334,7 +393,8 @@ mod tests {
     #[test]
     fn every_listed_verb_is_parsed_and_has_help() {
         for verb in VERBS {
-            parse(&words(verb.name)).unwrap();
+            let bare = parse(&words(verb.name));
+            assert_eq!(bare.is_err(), verb.name == "kafka", "{}", verb.name);
             let help = parse(&words(&format!("{} --help", verb.name))).unwrap();
             assert_eq!(help, Command::Help(verb.help.to_owned()));
         }
@@ -355,6 +415,12 @@ mod tests {
         refused("doc --close");
         refused("bench one two");
         refused("ci --only");
+        refused("kafka");
+        refused("kafka upp");
+        refused("kafka up --port");
+        refused("kafka up --port 65536");
+        refused("kafka up --port 1 2");
+        refused("kafka tool");
     }
 
     #[test]
@@ -367,6 +433,22 @@ mod tests {
     fn the_demo_gets_its_options_as_they_are() {
         assert_eq!(parse(&words("demo --engine rocks")).unwrap(), Command::Demo(words("--engine rocks")));
         assert_eq!(parse(&words("demo -- --help")).unwrap(), Command::Demo(words("--help")));
+    }
+
+    #[test]
+    fn a_broker_has_a_port_and_a_tool_its_own_words() {
+        let kafka = |line| match parse(&words(line)).unwrap() {
+            Command::Kafka(command) => command,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(kafka("kafka up"), KafkaCommand::Up(19_092));
+        assert_eq!(kafka("kafka down --port 7"), KafkaCommand::Down(7));
+        for line in ["kafka tool a.B --list --port 7", "kafka tool a.B -- --list --port 7"] {
+            let arguments = words("--list --port 7");
+            assert_eq!(kafka(line), KafkaCommand::Tool { class: "a.B".to_owned(), arguments });
+        }
+        let KafkaCommand::Tool { arguments, .. } = kafka("kafka tool a.B -- --help") else { panic!() };
+        assert_eq!(arguments, ["--help"]);
     }
 
     #[test]

@@ -38,6 +38,8 @@ const TABLE: &[Row] = &[
     Row { name: "broker-kafka", uses: &["broker-api"], optional: NOTHING, tests: &["kafka-dev"], links_c: true },
     // Starts real brokers; knows nothing of what is tested on them.
     row("kafka-dev", NOTHING, NOTHING),
+    // The C is in its Docker client's cryptography. Apart from all other crates: see `cargo::WORKSPACE`.
+    Row { name: "kafka-docker", uses: &["kafka-dev"], optional: NOTHING, tests: NOTHING, links_c: true },
     row("topology", &["store-api"], NOTHING),
     row("changelog", &["broker-api", "store-api"], NOTHING),
     row(

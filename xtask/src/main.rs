@@ -10,9 +10,11 @@ mod doc;
 mod error;
 mod fix;
 mod flags;
+mod kafka;
 mod layers;
 mod setup;
 mod test;
+mod test_broker;
 mod tidy;
 
 use std::process::ExitCode;
@@ -41,6 +43,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Setup => setup::run(),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Kafka(command) => kafka::run(&command),
         Command::Test(options) => test::run(&options),
         Command::Ci(options) => ci::run(&options),
         Command::Layers => layers::run().and_then(|()| absences::run()),

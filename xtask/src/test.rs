@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-use crate::cargo::{Package, cargo, run as run_command, workspace};
+use crate::cargo::{Package, WORKSPACE, cargo, run as run_command, workspace};
 use crate::error::{Error, Result};
 use crate::setup;
+use crate::test_broker::TestBroker;
 
 /// What `cargo xtask test` takes.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -16,7 +17,8 @@ pub(crate) struct TestOptions {
 
 /// Doc tests first, since nextest does not run them; then everything else, so that nextest's summary is the last word.
 pub(crate) fn run(options: &TestOptions) -> Result<()> {
-    let with_library = libraries(&options.packages, &workspace()?)?;
+    let workspace = workspace()?;
+    let with_library = libraries(&options.packages, &workspace)?;
     setup::ensure_c()?;
     let nextest = setup::tools::NEXTEST.path()?;
     let has_doc_tests = options.filters.is_empty() && (options.packages.is_empty() || !with_library.is_empty());
@@ -25,7 +27,10 @@ pub(crate) fn run(options: &TestOptions) -> Result<()> {
     tests.args(["nextest", "run", "--no-fail-fast", "--no-tests", "fail"]);
     tests.args(["--profile", if options.slow { "slow" } else { "default" }]);
     select(&mut tests, options, &options.packages);
-    run_command(tests.args(&options.filters))?;
+    let broker = TestBroker::start(&options.packages, &workspace)?;
+    let tested = run_command(tests.args(&options.filters).envs(broker.variables()));
+    drop(broker);
+    tested?;
     doc_tests.map_err(|_| Error::failed("doc tests failed, see above; the other tests passed"))
 }
 
@@ -55,7 +60,7 @@ fn doc_tests(options: &TestOptions, packages: &[String]) -> Command {
 fn select(command: &mut Command, options: &TestOptions, packages: &[String]) {
     command.arg("--all-features");
     if packages.is_empty() {
-        command.arg("--workspace");
+        command.args(WORKSPACE);
     }
     for package in packages {
         command.args(["--package", package]);

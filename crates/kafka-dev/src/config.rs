@@ -13,6 +13,26 @@ pub(crate) struct Ports {
     pub(crate) controller: u16,
 }
 
+/// Where a broker listens, and where its clients find it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listeners<'a> {
+    pub(crate) ports: Ports,
+    /// The address of the interface that it listens on.
+    pub(crate) bind: &'a str,
+    /// What clients connect to.
+    pub(crate) host: &'a str,
+}
+
+impl Listeners<'static> {
+    /// For a broker that only this machine reaches.
+    pub(crate) fn local(ports: Ports) -> Self {
+        Self { ports, bind: LOCAL, host: LOCAL }
+    }
+}
+
+/// The one interface that only this machine reaches.
+pub(crate) const LOCAL: &str = "127.0.0.1";
+
 /// What is the same for every broker.
 const COMMON: &[(&str, &str)] = &[
     ("process.roles", "broker,controller"),
@@ -56,15 +76,15 @@ const COMMON: &[(&str, &str)] = &[
 const SCRAM: &str = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
 
 /// The text of a `server.properties`. What the caller adds comes last and wins.
-pub(crate) fn render(ports: Ports, dir: &Path, key_store: &Path, more: &[(String, String)]) -> String {
-    let Ports { plain, secure, controller } = ports;
-    let clients = format!("PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{secure}");
+pub(crate) fn render(listeners: Listeners<'_>, dir: &Path, key_store: &Path, more: &[(String, String)]) -> String {
+    let Listeners { ports: Ports { plain, secure, controller }, bind, host } = listeners;
+    let clients = |at: &str| format!("PLAINTEXT://{at}:{plain},SASL_SSL://{at}:{secure}");
     let users = [ADMIN, LIMITED].map(|user| format!(" user_{}=\"{}\"", user.name, user.password)).concat();
     let plain_login = format!("org.apache.kafka.common.security.plain.PlainLoginModule required{users};");
     let own = [
-        ("controller.quorum.voters", format!("1@127.0.0.1:{controller}")),
-        ("listeners", format!("{clients},CONTROLLER://127.0.0.1:{controller}")),
-        ("advertised.listeners", clients),
+        ("controller.quorum.voters", format!("1@{LOCAL}:{controller}")),
+        ("listeners", format!("{},CONTROLLER://{LOCAL}:{controller}", clients(bind))),
+        ("advertised.listeners", clients(host)),
         ("log.dirs", dir.join("logs").display().to_string()),
         ("ssl.keystore.location", key_store.display().to_string()),
         ("listener.name.sasl_ssl.plain.sasl.jaas.config", plain_login),
@@ -99,7 +119,7 @@ mod tests {
 
     fn rendered(more: &[(&str, &str)]) -> Vec<String> {
         let more = more.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect::<Vec<_>>();
-        let text = render(PORTS, Path::new("/data"), Path::new("/keys/server.p12"), &more);
+        let text = render(Listeners::local(PORTS), Path::new("/data"), Path::new("/keys/server.p12"), &more);
         text.lines().map(str::to_owned).collect()
     }
 
@@ -111,6 +131,14 @@ mod tests {
         assert!(lines.contains(&format!("advertised.listeners={clients}")), "{lines:?}");
         assert!(lines.contains(&"controller.quorum.voters=1@127.0.0.1:103".to_owned()), "{lines:?}");
         assert!(lines.contains(&"log.dirs=/data/logs".to_owned()), "{lines:?}");
+    }
+
+    #[test]
+    fn a_broker_may_listen_elsewhere_than_its_clients_connect() {
+        let listeners = Listeners { ports: PORTS, bind: "0.0.0.0", host: "docker" };
+        let text = render(listeners, Path::new("/data"), Path::new("/keys/server.p12"), &[]);
+        assert!(text.contains("listeners=PLAINTEXT://0.0.0.0:101,SASL_SSL://0.0.0.0:102,CONTROLLER://127.0.0.1:103\n"));
+        assert!(text.contains("advertised.listeners=PLAINTEXT://docker:101,SASL_SSL://docker:102\n"), "{text}");
     }
 
     #[test]

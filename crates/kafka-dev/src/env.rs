@@ -76,6 +76,16 @@ pub fn own_broker_possible() -> Result<(), String> {
     Jars::cached().map(drop).map_err(|error| error.to_string())
 }
 
+/// Whether the process runs in CI, where what is missing is a failure: `CI` is set, to something else than `false` or `0`.
+#[must_use]
+pub fn is_ci() -> bool {
+    says_ci(std::env::var_os("CI"))
+}
+
+fn says_ci(value: Option<OsString>) -> bool {
+    value.is_some_and(|value| !["", "0", "false"].iter().any(|no| value == *no))
+}
+
 fn own_broker_allowed(variable: impl Fn(&str) -> Option<OsString>) -> Result<(), String> {
     let set = |name| variable(name).filter(|value| !value.is_empty());
     if set(ADDRESS_VARIABLE).is_some() && set(OWN_VARIABLE).is_none_or(|value| value != "1") {
@@ -174,6 +184,14 @@ mod tests {
     fn what_is_no_address_is_an_error_and_no_missing_broker() {
         for value in ["9092", "localhost", "localhost:", ":9092", "localhost:0", "localhost:99999", "docker"] {
             assert!(matches!(find(env(&[(ADDRESS_VARIABLE, value)])), Found::Invalid(_)), "{value}");
+        }
+    }
+
+    #[test]
+    fn ci_is_what_the_variable_says() {
+        assert!(says_ci(Some("true".into())) && says_ci(Some("1".into())));
+        for no in [None, Some("".into()), Some("0".into()), Some("false".into())] {
+            assert!(!says_ci(no));
         }
     }
 

@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::env::{Found, SECURE_VARIABLE, TestKafka, own_broker_possible};
+use crate::env::{Found, SECURE_VARIABLE, TestKafka, is_ci, own_broker_possible};
 
 /// What a test needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,10 +63,9 @@ impl fmt::Debug for Test {
 /// Runs the tests as the arguments of the process ask for. Return what it returns from `main`.
 pub fn run(tests: Vec<Test>) -> ExitCode {
     let arguments = Arguments::from_args();
-    let missing =
-        Missing { strict: std::env::var_os("CI").is_some_and(|value| !value.is_empty()), ..Missing::default() };
-    // cargo-nextest asks twice what there is, and starts the binary anew for each test.
-    let explains = if arguments.list { arguments.ignored } else { !arguments.exact };
+    let missing = Missing { strict: is_ci(), ..Missing::default() };
+    // cargo-nextest asks first what there is, and starts the binary anew for each test.
+    let explains = !arguments.list && !arguments.exact;
     let mut reasons = Vec::new();
     let trials = tests.into_iter().map(|test| {
         let lacks = missing.of(test.needs);
@@ -136,11 +135,6 @@ impl Missing {
 mod tests {
     use super::*;
 
-    fn plaintext_only() -> Found {
-        // The fields are the environment's; here only what a user may set by hand.
-        Found::Missing("none".to_owned())
-    }
-
     fn missing(strict: bool, found: Found, own: Result<(), String>) -> Missing {
         Missing { strict, found: found.into(), own: own.into() }
     }
@@ -148,7 +142,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_ignored_but_fails_in_ci() {
         for strict in [false, true] {
-            let missing = missing(strict, plaintext_only(), Err("no Java".to_owned()));
+            let missing = missing(strict, Found::Missing("none".to_owned()), Err("no Java".to_owned()));
             assert!(missing.of(Needs::Nothing).is_none());
             for needs in [Needs::Broker, Needs::SecureBroker, Needs::OwnBroker] {
                 assert_eq!(missing.of(needs).unwrap().ignores, !strict, "{needs:?}");

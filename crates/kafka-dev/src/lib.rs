@@ -9,6 +9,7 @@
 //! | a broker of your own, to kill, freeze and start again | [`Kafka::up`], [`own_broker_possible`] |
 //! | test binaries that say what they need | `harness` (feature `harness`) |
 //! | a broker that outlives the process | [`Background`] |
+//! | the same broker in a container | [`Container`] |
 //! | to run one of Kafka's tools | [`Jars::tool`] |
 //!
 //! # The broker
@@ -28,6 +29,7 @@ mod broker;
 mod cache;
 mod clock;
 mod config;
+mod container;
 mod env;
 mod error;
 #[cfg(feature = "harness")]
@@ -43,8 +45,9 @@ mod site;
 pub use background::{Background, Running};
 pub use broker::Kafka;
 pub use cache::cache;
+pub use container::Container;
 pub use env::{
-    ADDRESS_VARIABLE, CA_VARIABLE, Found, OWN_VARIABLE, SECURE_VARIABLE, TestKafka, UNTRUSTED_CA_VARIABLE,
+    ADDRESS_VARIABLE, CA_VARIABLE, Found, OWN_VARIABLE, SECURE_VARIABLE, TestKafka, UNTRUSTED_CA_VARIABLE, is_ci,
     own_broker_possible,
 };
 pub use error::{Error, ErrorKind, Result};

@@ -61,27 +61,32 @@ impl Certificates {
 }
 
 fn make(jars: &Jars, dir: &Path) -> Result<()> {
-    for line in STEPS {
+    for arguments in steps("dns:localhost,ip:127.0.0.1") {
         let mut keytool = jars.keytool();
-        keytool.current_dir(dir).args(line.split_whitespace()).args(["-storepass", STORE_PASSWORD]);
+        keytool.current_dir(dir).args(arguments.split_whitespace());
         run(&mut keytool, ErrorKind::Java, "keytool could not make the certificates")?;
     }
     Ok(())
 }
 
-/// What keytool is called with, in order. Certificates are valid from yesterday, for clocks that differ.
-const STEPS: &[&str] = &[
-    "-genkeypair -alias ca -keystore ca.p12 -storetype PKCS12 -keyalg EC -groupname secp256r1 -dname CN=millpond-test-ca \
-     -startdate -1d -validity 3650 -ext bc:c=ca:true -ext ku:c=keyCertSign,cRLSign",
-    "-exportcert -rfc -alias ca -keystore ca.p12 -file ca.pem",
-    "-genkeypair -alias other -keystore other.p12 -storetype PKCS12 -keyalg EC -groupname secp256r1 \
-     -dname CN=millpond-other-ca -startdate -1d -validity 3650 -ext bc:c=ca:true -ext ku:c=keyCertSign,cRLSign",
-    "-exportcert -rfc -alias other -keystore other.p12 -file other.pem",
-    "-genkeypair -alias server -keystore server.p12 -storetype PKCS12 -keyalg EC -groupname secp256r1 \
-     -dname CN=localhost -startdate -1d -validity 3650",
-    "-certreq -alias server -keystore server.p12 -file server.csr",
-    "-gencert -rfc -alias ca -keystore ca.p12 -infile server.csr -outfile server.pem -startdate -1d -validity 3650 \
-     -ext san=dns:localhost,ip:127.0.0.1 -ext eku=serverAuth",
-    "-importcert -noprompt -alias ca -keystore server.p12 -file ca.pem",
-    "-importcert -noprompt -alias server -keystore server.p12 -file server.pem",
-];
+/// What keytool is called with, in order, for a certificate by these names. Certificates are valid from yesterday, for
+/// clocks that differ.
+pub(crate) fn steps(names: &str) -> Vec<String> {
+    const PAIR: &str = "-storetype PKCS12 -keyalg EC -groupname secp256r1 -startdate -1d -validity 3650";
+    const AUTHORITY: &str = "-ext bc:c=ca:true -ext ku:c=keyCertSign,cRLSign";
+    let steps = [
+        format!("-genkeypair -alias ca -keystore ca.p12 -dname CN=millpond-test-ca {PAIR} {AUTHORITY}"),
+        "-exportcert -rfc -alias ca -keystore ca.p12 -file ca.pem".to_owned(),
+        format!("-genkeypair -alias other -keystore other.p12 -dname CN=millpond-other-ca {PAIR} {AUTHORITY}"),
+        "-exportcert -rfc -alias other -keystore other.p12 -file other.pem".to_owned(),
+        format!("-genkeypair -alias server -keystore server.p12 -dname CN=millpond-test-broker {PAIR}"),
+        "-certreq -alias server -keystore server.p12 -file server.csr".to_owned(),
+        format!(
+            "-gencert -rfc -alias ca -keystore ca.p12 -infile server.csr -outfile server.pem -startdate -1d \
+             -validity 3650 -ext san={names} -ext eku=serverAuth"
+        ),
+        "-importcert -noprompt -alias ca -keystore server.p12 -file ca.pem".to_owned(),
+        "-importcert -noprompt -alias server -keystore server.p12 -file server.pem".to_owned(),
+    ];
+    steps.map(|step| format!("{step} -storepass {STORE_PASSWORD}")).to_vec()
+}

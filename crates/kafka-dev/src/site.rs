@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cache::{create_private_dir, random, write};
 use crate::clock::Deadline;
-use crate::config::{Ports, render, scram_options};
+use crate::config::{LOCAL, Listeners, Ports, render, scram_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jars::{Jars, run};
 use crate::options::KafkaOptions;
@@ -76,9 +76,9 @@ impl Site {
 
     fn configure(&mut self, ports: Ports) -> Result<()> {
         self.ports = ports;
-        self.bootstrap = format!("127.0.0.1:{}", ports.plain);
-        self.secure.address = format!("127.0.0.1:{}", ports.secure);
-        let text = render(ports, &self.dir, &self.certificates.store(), &self.options.properties);
+        self.bootstrap = format!("{LOCAL}:{}", ports.plain);
+        self.secure.address = format!("{LOCAL}:{}", ports.secure);
+        let text = render(Listeners::local(ports), &self.dir, &self.certificates.store(), &self.options.properties);
         write(&self.configuration(), &text)
     }
 
@@ -182,7 +182,7 @@ fn following(port: u16) -> Result<Ports> {
 }
 
 /// Three ports that nobody listens on.
-fn free_ports() -> Result<Ports> {
+pub(crate) fn free_ports() -> Result<Ports> {
     let span = u64::from(FREE_PORTS.end - FREE_PORTS.start);
     let first = FREE_PORTS.start + u16::try_from(random() % span).unwrap_or(0);
     let order = (first..FREE_PORTS.end).chain(FREE_PORTS.start..first);
@@ -194,7 +194,7 @@ fn free_ports() -> Result<Ports> {
 }
 
 /// Sixteen random bytes in Kafka's spelling: 22 digits of base 64, the last of which holds only two bits.
-fn cluster_id() -> String {
+pub(crate) fn cluster_id() -> String {
     const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let digit = |_| DIGITS.iter().copied().cycle().nth((random() % 62) as usize).map_or('A', char::from);
     (0..21).map(digit).chain(['A']).collect()

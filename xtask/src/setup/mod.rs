@@ -6,6 +6,8 @@ pub(crate) mod tools;
 
 use std::path::{Path, PathBuf};
 
+use millpond_kafka_dev::Jars;
+
 use crate::error::{Error, Result};
 
 /// Sees to everything.
@@ -14,23 +16,34 @@ pub(crate) fn run() -> Result<()> {
         println!("{}: {}", tool.name, tool.path()?.display());
     }
     ensure_c()?;
-    println!("setup: all is there");
+    match ensure_kafka() {
+        Ok(()) => println!("setup: all is there"),
+        Err(error) => {
+            let reason = error.message().unwrap_or("see above");
+            println!("setup: all is there but Kafka, so tests that need a broker will be ignored: {reason}");
+        }
+    }
     Ok(())
 }
 
-/// Sees to what is needed to compile and link RocksDB.
+/// Sees to what is needed to start a Kafka broker.
+pub(crate) fn ensure_kafka() -> Result<()> {
+    system::ensure(&[system::Need::Java, system::Need::Maven])?;
+    let jars = Jars::resolve()?;
+    println!("kafka: {}", jars.home().display());
+    Ok(())
+}
+
+/// Sees to what is needed to compile and link RocksDB and librdkafka.
 pub(crate) fn ensure_c() -> Result<()> {
-    system::ensure(&[system::Need::Libclang, system::Need::Compiler])?;
+    use system::Need::{Compiler, Libclang, Make, OpenSsl, PkgConfig, Zlib};
+    system::ensure(&[Libclang, Compiler, Make, PkgConfig, OpenSsl, Zlib])?;
     rocksdb::ensure()
 }
 
 /// Where we keep what is expensive to make, outside of any target directory.
 fn cache() -> Result<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| Path::new(value).is_absolute()).map(PathBuf::from);
-    let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    let base =
-        base.ok_or_else(|| Error::failed("neither XDG_CACHE_HOME nor HOME is an absolute path: set one of them"))?;
-    Ok(base.join("millpond"))
+    Ok(millpond_kafka_dev::cache()?)
 }
 
 /// Creates a directory with its parents.

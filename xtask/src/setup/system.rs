@@ -1,7 +1,9 @@
-//! What only the platform's package manager can give: libclang, a C++ compiler, pip.
+//! What only the platform's package manager can give: compilers, C libraries, Java, pip.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use millpond_kafka_dev::{ErrorKind, Jars};
 
 use crate::cargo::run;
 use crate::error::{Error, Result};
@@ -15,16 +17,82 @@ pub(crate) enum Need {
     Compiler,
     /// Installs prebuilt tools.
     Pip,
+    /// Builds librdkafka, with the next three.
+    Make,
+    PkgConfig,
+    OpenSsl,
+    Zlib,
+    /// Runs a Kafka broker for the tests.
+    Java,
+    /// Fetches that broker.
+    Maven,
 }
 
+/// What a package manager calls our needs, in their order.
+type Names = [&'static str; 9];
+
 /// Package managers, the command before the package names, and what they call what we need.
-const MANAGERS: &[(&str, &str, [&str; 3])] = &[
-    ("apt-get", "apt-get install -y --no-install-recommends", ["libclang-dev", "g++", "python3-pip"]),
-    ("dnf", "dnf install -y", ["clang-devel", "gcc-c++", "python3-pip"]),
-    ("pacman", "pacman -S --needed --noconfirm", ["clang", "gcc", "python-pip"]),
-    ("zypper", "zypper install -y", ["clang-devel", "gcc-c++", "python3-pip"]),
-    ("apk", "apk add", ["clang-dev", "g++", "py3-pip"]),
+const MANAGERS: &[(&str, &str, Names)] = &[
+    (
+        "apt-get",
+        "apt-get install -y --no-install-recommends",
+        ["libclang-dev", "g++", "python3-pip", "make", "pkg-config", "libssl-dev", "zlib1g-dev", OLDEST_JAVA, "maven"],
+    ),
+    (
+        "dnf",
+        "dnf install -y",
+        [
+            "clang-devel",
+            "gcc-c++",
+            "python3-pip",
+            "make",
+            "pkgconf-pkg-config",
+            "openssl-devel",
+            "zlib-devel",
+            "java-21-openjdk-headless",
+            "maven",
+        ],
+    ),
+    (
+        "pacman",
+        "pacman -S --needed --noconfirm",
+        ["clang", "gcc", "python-pip", "make", "pkgconf", "openssl", "zlib", "jre21-openjdk-headless", "maven"],
+    ),
+    (
+        "zypper",
+        "zypper install -y",
+        [
+            "clang-devel",
+            "gcc-c++",
+            "python3-pip",
+            "make",
+            "pkgconf-pkg-config",
+            "libopenssl-devel",
+            "zlib-devel",
+            "java-21-openjdk-headless",
+            "maven",
+        ],
+    ),
+    (
+        "apk",
+        "apk add",
+        [
+            "clang-dev",
+            "g++",
+            "py3-pip",
+            "make",
+            "pkgconf",
+            "openssl-dev",
+            "zlib-dev",
+            "openjdk17-jre-headless",
+            "maven",
+        ],
+    ),
 ];
+
+/// Debian's Java of the oldest release that will do. A newer Debian has only newer ones, behind a name for its default.
+const OLDEST_JAVA: &str = "openjdk-17-jre-headless";
+const DEFAULT_JAVA: &str = "default-jre-headless";
 
 impl Need {
     fn is_met(self) -> bool {
@@ -35,15 +103,28 @@ impl Need {
                 [chosen.as_str(), "g++", "clang++"].iter().any(|program| answers(program, &["--version"]))
             }
             Self::Pip => answers("python3", &["-m", "pip", "--version"]),
+            Self::Make => answers("make", &["--version"]),
+            // A Mac's libraries are found without it.
+            Self::PkgConfig => cfg!(target_os = "macos") || answers("pkg-config", &["--version"]),
+            Self::OpenSsl => has_openssl(),
+            Self::Zlib => cfg!(target_os = "macos") || answers("pkg-config", &["--exists", "zlib"]),
+            Self::Java => Jars::cached().map_or_else(|error| error.kind() != ErrorKind::Java, |_| true),
+            Self::Maven => has_program("mvn"),
         }
     }
 
-    fn package(self, names: [&'static str; 3]) -> &'static str {
-        let [libclang, compiler, pip] = names;
+    fn package(self, names: Names) -> &'static str {
+        let [libclang, compiler, pip, make, pkg_config, openssl, zlib, java, maven] = names;
         match self {
             Self::Libclang => libclang,
             Self::Compiler => compiler,
             Self::Pip => pip,
+            Self::Make => make,
+            Self::PkgConfig => pkg_config,
+            Self::OpenSsl => openssl,
+            Self::Zlib => zlib,
+            Self::Java => java,
+            Self::Maven => maven,
         }
     }
 }
@@ -59,7 +140,10 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     }
     apt(&["update", "-q"])?;
     let [(_, _, names), ..] = MANAGERS else { unreachable!("apt-get is the first of the managers") };
-    let packages = missing.iter().map(|need| need.package(*names));
+    let packages = missing.iter().map(|need| match need.package(*names) {
+        OLDEST_JAVA if !answers("apt-cache", &["show", OLDEST_JAVA]) => DEFAULT_JAVA,
+        package => package,
+    });
     apt(&["install", "-y", "-q", "--no-install-recommends"].into_iter().chain(packages).collect::<Vec<_>>())?;
     match missing.iter().find(|need| !need.is_met()) {
         None => Ok(()),
@@ -73,7 +157,7 @@ fn apt(arguments: &[&str]) -> Result<()> {
 }
 
 /// The one line to type.
-fn advice(missing: &[Need], manager: Option<&(&str, &str, [&'static str; 3])>) -> String {
+fn advice(missing: &[Need], manager: Option<&(&str, &str, Names)>) -> String {
     let names = missing.iter().map(|need| format!("{need:?}")).collect::<Vec<_>>().join(", ");
     match manager {
         Some((_, command, packages)) => {
@@ -81,9 +165,28 @@ fn advice(missing: &[Need], manager: Option<&(&str, &str, [&'static str; 3])>) -
             let sudo = if is_root() { "" } else { "sudo " };
             format!("missing on this machine: {names}; type: {sudo}{command} {packages}")
         }
-        None if cfg!(target_os = "macos") => format!("missing on this machine: {names}; type: xcode-select --install"),
+        None if cfg!(target_os = "macos") => {
+            let of_brew = missing.iter().filter_map(|need| match need {
+                Need::OpenSsl => Some("openssl@3"),
+                Need::Java => Some("openjdk@21"),
+                Need::Maven => Some("maven"),
+                _ => None,
+            });
+            let of_brew = of_brew.collect::<Vec<_>>();
+            let brew = format!("brew install {}", of_brew.join(" "));
+            let line = if of_brew.is_empty() { "xcode-select --install" } else { brew.as_str() };
+            format!("missing on this machine: {names}; type: {line}")
+        }
         None => format!("missing on this machine: {names}; install them with the platform's package manager"),
     }
+}
+
+/// Looks where `openssl-sys` looks.
+fn has_openssl() -> bool {
+    let homebrew = ["/opt/homebrew/opt/openssl@3", "/usr/local/opt/openssl@3"];
+    ["OPENSSL_DIR", "OPENSSL_LIB_DIR"].iter().any(|name| std::env::var_os(name).is_some())
+        || answers("pkg-config", &["--exists", "openssl"])
+        || cfg!(target_os = "macos") && homebrew.iter().any(|path| Path::new(path).is_dir())
 }
 
 /// Looks where `clang-sys` looks, which loads the library for bindgen.
