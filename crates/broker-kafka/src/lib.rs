@@ -8,15 +8,15 @@
 //! | a cluster | [`KafkaBroker`] |
 //! | its address, security, client settings | [`KafkaSettings`] |
 
+mod admin;
 mod broker;
-#[cfg_attr(not(test), expect(dead_code, reason = "the clients are still to come"))]
 mod error;
+mod link;
 mod names;
-#[cfg_attr(not(test), expect(dead_code, reason = "the clients are still to come"))]
+mod offsets;
+mod partitions;
 mod security;
-#[cfg_attr(not(test), expect(dead_code, reason = "the clients are still to come"))]
 mod settings;
-#[cfg_attr(not(test), expect(dead_code, reason = "the clients are still to come"))]
 mod wire;
 
 pub use broker::KafkaBroker;

@@ -12,6 +12,7 @@ use crate::wire::Address;
 
 /// Which client a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "the data clients are still to come"))]
 pub(crate) enum Client {
     /// Reads input topics: prefix `consumer.`.
     Consumer,
@@ -78,7 +79,6 @@ pub(crate) enum Family {
 #[derive(Clone, Debug)]
 pub(crate) struct WireSettings {
     pub(crate) bootstrap: Vec<Address>,
-    #[expect(dead_code, reason = "the connections are still to come")]
     pub(crate) security: Security,
     pub(crate) client_id: String,
     pub(crate) family: Family,
