@@ -2,12 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::settings::KafkaSettings;
+use millpond_broker_api::membership::Link;
+use millpond_broker_api::{
+    Admin, Broker, Consumer, ConsumerOptions, Error, ErrorKind, GroupOffsets, Producer, ProducerOptions, Result,
+};
+
+use crate::admin::KafkaAdmin;
+use crate::link::KafkaLink;
+use crate::offsets::KafkaOffsets;
+use crate::settings::{KafkaSettings, WireSettings};
+use crate::wire::Cluster;
 
 /// A Kafka cluster. Clones are handles of the same, for any thread.
 #[derive(Clone, Debug)]
 pub struct KafkaBroker {
-    #[expect(dead_code, reason = "the clients are made from it")]
     settings: Arc<KafkaSettings>,
 }
 
@@ -15,5 +23,42 @@ impl KafkaBroker {
     /// A cluster by its settings. Connects when it is used first.
     pub fn new(settings: KafkaSettings) -> Self {
         Self { settings: Arc::new(settings) }
+    }
+
+    /// Connects once, to tell early and in words what is wrong: addresses, security, or a broker that is too old.
+    ///
+    /// [`Retriable`](ErrorKind::Retriable) means that nobody answers now.
+    pub fn check(&self) -> Result<()> {
+        Cluster::new(self.wire()?).check()
+    }
+
+    fn wire(&self) -> Result<Arc<WireSettings>> {
+        self.settings.wire().map(Arc::new)
+    }
+}
+
+impl Broker for KafkaBroker {
+    fn name(&self) -> String {
+        self.settings.bootstrap_servers().to_owned()
+    }
+
+    fn consumer(&self, _options: &ConsumerOptions) -> Result<Box<dyn Consumer>> {
+        Err(Error::new(ErrorKind::Fatal, "make a consumer").with("what", "this version has none yet"))
+    }
+
+    fn producer(&self, _options: &ProducerOptions<'_>) -> Result<Box<dyn Producer>> {
+        Err(Error::new(ErrorKind::Fatal, "make a producer").with("what", "this version has none yet"))
+    }
+
+    fn offsets(&self) -> Result<Box<dyn GroupOffsets>> {
+        Ok(Box::new(KafkaOffsets::new(self.wire()?)))
+    }
+
+    fn admin(&self) -> Result<Box<dyn Admin>> {
+        Ok(Box::new(KafkaAdmin::new(self.wire()?)))
+    }
+
+    fn group_link(&self, group: &str) -> Result<Box<dyn Link>> {
+        Ok(Box::new(KafkaLink::new(self.wire()?, group)?))
     }
 }

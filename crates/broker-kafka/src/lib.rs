@@ -8,9 +8,16 @@
 //! | a cluster | [`KafkaBroker`] |
 //! | its address, security, client settings | [`KafkaSettings`] |
 
+mod admin;
 mod broker;
 mod error;
+mod link;
+mod names;
+mod offsets;
+mod partitions;
+mod security;
 mod settings;
+mod wire;
 
 pub use broker::KafkaBroker;
 pub use settings::KafkaSettings;

@@ -294,7 +294,11 @@ pub(super) fn join_all(b: &mut Bench<'_>, peers: &mut [&mut Peer]) {
     // A newcomer or the leader makes the group wait for everybody; a follower alone would not.
     let mut order: Vec<_> = (0..peers.len()).collect();
     order.sort_by_key(|&i| (peers[i].generation >= 0, !peers[i].leader));
-    for &i in &order {
+    for (turn, &i) in order.iter().enumerate() {
+        // Requests of several connections overtake each other: whoever is a member waits until it hears of the rebalance.
+        if turn > 0 && peers[i].generation >= 0 {
+            peers[i].await_heartbeat(b, code::REBALANCE_IN_PROGRESS);
+        }
         peers[i].begin_join(b);
     }
     for peer in &mut *peers {
