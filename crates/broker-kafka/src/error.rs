@@ -9,7 +9,6 @@ pub(crate) fn of_broker(op: &'static str, code: i16) -> Error {
 }
 
 /// An error code of librdkafka (negative: its own; else one of the wire protocol), with its text.
-#[expect(dead_code, reason = "the clients are still to come")]
 pub(crate) fn of_client(op: &'static str, code: i32, text: &str) -> Error {
     Error::new(ErrorKind::Fatal, op).with("code", code).with("text", text)
 }

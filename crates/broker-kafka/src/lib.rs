@@ -9,7 +9,16 @@
 //! | its address, security, client settings | [`KafkaSettings`] |
 
 mod broker;
+mod complaints;
+#[expect(dead_code, reason = "the cluster does not hand its clients out yet")]
+mod consumer;
+mod deadline;
 mod error;
+mod ffi;
+mod partition;
+#[expect(dead_code, reason = "the cluster does not hand its clients out yet")]
+mod producer;
+mod reports;
 mod settings;
 
 pub use broker::KafkaBroker;

@@ -44,7 +44,6 @@ impl KafkaSettings {
     }
 
     /// What a client is made with, by librdkafka's names.
-    #[expect(dead_code, reason = "the clients are still to come")]
     pub(crate) fn client(&self, client: Client) -> BTreeMap<&str, &str> {
         let prefixes: &[&str] = match client {
             Client::Consumer => &["", "consumer."],
