@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::{
-    CommitOutcome, Delivered, Error, ErrorKind, Failure, Flushed, GroupOffset, Member, Outgoing, Producer,
+    CommitOutcome, Delivered, Error, ErrorKind, Failure, Flushed, GroupOffset, Header, Member, Outgoing, Producer,
     ProducerOptions, Result, Sent, TopicId,
 };
 
@@ -69,6 +69,8 @@ enum State {
     Open,
     /// A transaction has to be aborted first.
     Aborting,
+    /// The former transaction is aborted, and its handle of no more use; the new one does not hold the id yet.
+    Reviving,
     /// Nothing but `init` helps: the outcome of a commit is not known.
     InDoubt,
     /// Nothing but `init` helps: fenced, or worse.
@@ -77,6 +79,7 @@ enum State {
 
 /// A handle of librdkafka and what belongs to it.
 struct Live {
+    is_transactional: bool,
     /// By number; `None`: librdkafka does not take the name.
     topics: Vec<Option<Topic>>,
     /// How many records it has taken.
@@ -126,7 +129,11 @@ impl KafkaProducer {
         }
         let (writer, events) = Writer::new(conf)?;
         let topics = (0..).zip(&self.names).map(|(number, name)| writer.topic(name, number)).collect();
-        Ok(Live { topics, sent: 0, reports: Reports::start(events)?, writer })
+        let reports = Reports::start(events)?;
+        if self.transactional_id.is_none() {
+            reports.ledger().isolate();
+        }
+        Ok(Live { is_transactional: self.transactional_id.is_some(), topics, sent: 0, reports, writer })
     }
 
     fn live(&self, op: &'static str) -> Result<&Live> {
@@ -140,7 +147,9 @@ impl KafkaProducer {
             State::Plain => wrong(ErrorKind::Fatal, "the producer has no transactional id"),
             State::New => wrong(ErrorKind::Fatal, "the producer is not initialised"),
             State::InDoubt => wrong(ErrorKind::Fatal, "a commit's outcome is unknown: initialise, then ask"),
-            State::Aborting => wrong(ErrorKind::Abortable, "the former transaction is not aborted yet"),
+            State::Aborting | State::Reviving => {
+                wrong(ErrorKind::Abortable, "the former transaction is not aborted yet")
+            }
             State::Dead(error) => error.clone(),
             State::Ready | State::Open => wrong(ErrorKind::Fatal, "out of turn"),
         }
@@ -197,6 +206,7 @@ impl KafkaProducer {
     fn settle(&mut self, op: &'static str, deadline: &Deadline) -> Result<usize> {
         let live = self.live(op)?;
         live.writer.flush(deadline.left());
+        live.resend(deadline);
         let ledger = live.reports.await_answers(live.sent, deadline);
         let outstanding = ledger.outstanding(live.sent);
         let hopeless = ledger.hopeless().filter(|_| outstanding > 0).cloned();
@@ -248,7 +258,9 @@ impl KafkaProducer {
             State::Ready if offsets.is_empty() => return Ok(()),
             State::Ready => self.begin().map_err(sorted)?,
             State::InDoubt => return Err(CommitOutcome::Unknown(self.wrong(COMMIT))),
-            State::Plain | State::New | State::Aborting | State::Dead(_) => return Err(sorted(self.wrong(COMMIT))),
+            State::Plain | State::New | State::Aborting | State::Reviving | State::Dead(_) => {
+                return Err(sorted(self.wrong(COMMIT)));
+            }
         }
         if self.settle(COMMIT, deadline).map_err(sorted)? > 0 {
             return Err(self.doubt(Error::new(ErrorKind::Retriable, COMMIT).with("reason", "records have no answer")));
@@ -265,11 +277,11 @@ impl KafkaProducer {
             let sent = self.repeat(OFFSETS, deadline, |w, wait| w.send_offsets(&list, &membership, wait));
             sent.map_err(|stop| self.stopped(OFFSETS, stop, deadline))?;
         }
-        let before = self.disturbances();
+        let before = self.losses();
         let committed = self.repeat(COMMIT, deadline, Writer::commit);
         committed.map_err(|stop| match stop {
             // The answer to an earlier try may have been lost with its connection, and that try may have committed.
-            Stop::Dead(error) if self.disturbances() != before => self.doubt(error),
+            Stop::Dead(error) if self.losses() != before => self.doubt(error),
             stop => self.stopped(COMMIT, stop, deadline),
         })
     }
@@ -301,22 +313,60 @@ impl KafkaProducer {
     }
 
     fn try_abort(&mut self, deadline: &Deadline) -> Result<()> {
-        self.state = State::Aborting;
-        match self.repeat(ABORT, deadline, Writer::abort) {
-            Ok(()) => {
-                self.conclude();
-                Ok(())
+        if !matches!(self.state, State::Reviving) {
+            self.state = State::Aborting;
+            self.repeat(ABORT, deadline, Writer::abort).map_err(|stop| match stop {
+                Stop::Dead(error) => {
+                    self.state = State::Dead(error.clone());
+                    error
+                }
+                Stop::Late(f) | Stop::Abort(f) => error::of_client(ABORT, f.code, &f.text),
+            })?;
+        }
+        // After a refused record the client's next batch would be out of order, and its transaction in vain.
+        if self.live.as_ref().is_some_and(|live| live.reports.ledger().is_tainted()) {
+            self.replace()?;
+        }
+        if matches!(self.state, State::Reviving) {
+            return self.take_id(deadline);
+        }
+        self.conclude();
+        Ok(())
+    }
+
+    /// A new handle in place of the old one.
+    fn replace(&mut self) -> Result<()> {
+        // The former one first: the two would fence each other.
+        self.live = None;
+        self.state = State::Reviving;
+        self.live = Some(self.connect()?);
+        Ok(())
+    }
+
+    /// Fences former holders of the id, until the deadline.
+    fn take_id(&mut self, deadline: &Deadline) -> Result<()> {
+        loop {
+            let live = self.live(INIT)?;
+            let Err(failure) = live.writer.init(deadline.left().min(LOOK_UP)) else {
+                self.state = State::Ready;
+                return Ok(());
+            };
+            if let Some(hopeless) = live.reports.ledger().hopeless() {
+                return Err(hopeless.clone());
             }
-            Err(Stop::Dead(error)) => {
-                self.state = State::Dead(error.clone());
-                Err(error)
+            if failure.fatal {
+                return Err(self.die(INIT, &failure));
             }
-            Err(Stop::Late(f) | Stop::Abort(f)) => Err(error::of_client(ABORT, f.code, &f.text)),
+            let error = error::of_client(INIT, failure.code, &failure.text);
+            if error.kind() != ErrorKind::Retriable || deadline.is_over() {
+                return Err(error);
+            }
+            live.reports.pause(PAUSE);
         }
     }
 
-    fn disturbances(&self) -> u64 {
-        self.live.as_ref().map_or(0, |live| live.reports.ledger().disturbances())
+    fn losses(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.reports.ledger().losses())
     }
 }
 
@@ -390,35 +440,15 @@ impl Producer for KafkaProducer {
     }
 
     fn init(&mut self, max_wait: Duration) -> Result<()> {
-        let deadline = Deadline::after(max_wait);
         match self.state {
             State::Plain => return Err(self.wrong(INIT)),
             State::New if self.live.is_some() => {}
             _ => {
-                // The former one first: the two would fence each other.
-                self.live = None;
+                self.replace()?;
                 self.state = State::New;
-                self.live = Some(self.connect()?);
             }
         }
-        loop {
-            let live = self.live(INIT)?;
-            let Err(failure) = live.writer.init(deadline.left().min(LOOK_UP)) else {
-                self.state = State::Ready;
-                return Ok(());
-            };
-            if let Some(hopeless) = live.reports.ledger().hopeless() {
-                return Err(hopeless.clone());
-            }
-            if failure.fatal {
-                return Err(self.die(INIT, &failure));
-            }
-            let error = error::of_client(INIT, failure.code, &failure.text);
-            if error.kind() != ErrorKind::Retriable || deadline.is_over() {
-                return Err(error);
-            }
-            live.reports.pause(PAUSE);
-        }
+        self.take_id(&Deadline::after(max_wait))
     }
 
     fn commit(&mut self, member: &Member, offsets: &[GroupOffset<'_>], max_wait: Duration) -> CommitOutcome {
@@ -434,7 +464,7 @@ impl Producer for KafkaProducer {
     fn abort(&mut self, max_wait: Duration) -> Result<()> {
         match self.state {
             State::New | State::Ready => Ok(()),
-            State::Open | State::Aborting => self.try_abort(&Deadline::after(max_wait)),
+            State::Open | State::Aborting | State::Reviving => self.try_abort(&Deadline::after(max_wait)),
             State::Plain | State::InDoubt | State::Dead(_) => Err(self.wrong(ABORT)),
         }
     }
@@ -444,6 +474,41 @@ impl Drop for KafkaProducer {
     /// What has no answer yet is given up: who wants it written flushes.
     fn drop(&mut self) {
         self.live = None;
+    }
+}
+
+impl Live {
+    /// Sends again what shared a batch with a record that was refused: a broker refuses whole batches, and the others are
+    /// not to blame. Each goes alone, so that it is clear what a refusal is of.
+    fn resend(&self, deadline: &Deadline) {
+        drop(self.reports.await_answers(self.sent, deadline));
+        let mut suspects = self.reports.ledger().take_suspects().into_iter();
+        while !deadline.is_over()
+            && let Some(record) = suspects.next()
+        {
+            let headers: Vec<_> =
+                record.headers.iter().map(|(name, value)| Header { name, value: value.as_deref() }).collect();
+            let produce = Produce {
+                partition: record.partition,
+                timestamp: record.timestamp,
+                key: record.key.as_deref(),
+                value: record.value.as_deref(),
+                headers: &headers,
+                tag: record.tag,
+            };
+            let Some(Some(topic)) = self.topics.get(record.topic as usize) else { continue };
+            if self.writer.produce(topic, &produce) != code::NONE {
+                self.reports.ledger().put_back([record]);
+                break;
+            }
+            self.writer.flush(deadline.left());
+            drop(self.reports.await_answers(self.sent - suspects.len() as u64, deadline));
+        }
+        let mut ledger = self.reports.ledger();
+        ledger.put_back(suspects);
+        if !self.is_transactional {
+            ledger.isolate();
+        }
     }
 }
 

@@ -22,6 +22,24 @@ pub(crate) mod code {
     pub(crate) const STATE: i32 = Code::RD_KAFKA_RESP_ERR__STATE as i32;
     /// An argument that cannot be passed on.
     pub(crate) const INVALID_ARG: i32 = Code::RD_KAFKA_RESP_ERR__INVALID_ARG as i32;
+    /// The record was given up on demand.
+    pub(crate) const PURGE_QUEUE: i32 = Code::RD_KAFKA_RESP_ERR__PURGE_QUEUE as i32;
+    /// The same, under way.
+    pub(crate) const PURGE_INFLIGHT: i32 = Code::RD_KAFKA_RESP_ERR__PURGE_INFLIGHT as i32;
+    /// Another record of the same batch was refused, not this one.
+    pub(crate) const INVALID_DIFFERENT_RECORD: i32 = Code::RD_KAFKA_RESP_ERR__INVALID_DIFFERENT_RECORD as i32;
+    /// A record of the batch has no key where it needs one, or the like.
+    pub(crate) const INVALID_RECORD: i32 = Code::RD_KAFKA_RESP_ERR_INVALID_RECORD as i32;
+    /// A record of the batch is from the future.
+    pub(crate) const INVALID_TIMESTAMP: i32 = Code::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP as i32;
+    /// The batch, or the record, is too large for the topic.
+    pub(crate) const MSG_SIZE_TOO_LARGE: i32 = Code::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE as i32;
+    /// No connection.
+    pub(crate) const TRANSPORT: i32 = Code::RD_KAFKA_RESP_ERR__TRANSPORT as i32;
+    /// No connection to any broker.
+    pub(crate) const ALL_BROKERS_DOWN: i32 = Code::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN as i32;
+    /// No answer in time.
+    pub(crate) const TIMED_OUT: i32 = Code::RD_KAFKA_RESP_ERR__TIMED_OUT as i32;
     /// Wrong credentials.
     pub(crate) const AUTHENTICATION: i32 = Code::RD_KAFKA_RESP_ERR__AUTHENTICATION as i32;
     /// Any failure of TLS.

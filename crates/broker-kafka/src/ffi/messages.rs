@@ -160,7 +160,7 @@ impl<'a> Message<'a> {
 ///
 /// Null, or `len` bytes that nobody writes to for `'a`.
 #[inline]
-unsafe fn bytes<'a>(at: *const c_void, len: usize) -> Option<&'a [u8]> {
+pub(super) unsafe fn bytes<'a>(at: *const c_void, len: usize) -> Option<&'a [u8]> {
     match at.is_null() {
         true => None,
         // SAFETY: not null, and the rest is the caller's promise.

@@ -21,7 +21,7 @@ mod signal;
 mod writer;
 
 pub(crate) use conf::Conf;
-pub(crate) use event::{Event, Events, Report};
+pub(crate) use event::{Event, Events, Report, Returned};
 pub(crate) use failure::{Failure, Outcome, code};
 pub(crate) use handle::{Complaint, Topic};
 pub(crate) use messages::{Message, Messages};
