@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use millpond_broker_api::membership::Link;
-use millpond_broker_api::{
-    Admin, Broker, Consumer, ConsumerOptions, Error, ErrorKind, GroupOffsets, Producer, ProducerOptions, Result,
-};
+use millpond_broker_api::{Admin, Broker, Consumer, ConsumerOptions, GroupOffsets, Producer, ProducerOptions, Result};
 
 use crate::admin::KafkaAdmin;
+use crate::consumer::KafkaConsumer;
 use crate::link::KafkaLink;
 use crate::offsets::KafkaOffsets;
+use crate::producer::KafkaProducer;
 use crate::settings::{KafkaSettings, WireSettings};
 use crate::wire::Cluster;
 
@@ -27,7 +27,7 @@ impl KafkaBroker {
 
     /// Connects once, to tell early and in words what is wrong: addresses, security, or a broker that is too old.
     ///
-    /// [`Retriable`](ErrorKind::Retriable) means that nobody answers now.
+    /// [`Retriable`](millpond_broker_api::ErrorKind::Retriable) means that nobody answers now.
     pub fn check(&self) -> Result<()> {
         Cluster::new(self.wire()?).check()
     }
@@ -42,12 +42,12 @@ impl Broker for KafkaBroker {
         self.settings.bootstrap_servers().to_owned()
     }
 
-    fn consumer(&self, _options: &ConsumerOptions) -> Result<Box<dyn Consumer>> {
-        Err(Error::new(ErrorKind::Fatal, "make a consumer").with("what", "this version has none yet"))
+    fn consumer(&self, options: &ConsumerOptions) -> Result<Box<dyn Consumer>> {
+        Ok(Box::new(KafkaConsumer::new(&self.settings, options)?))
     }
 
-    fn producer(&self, _options: &ProducerOptions<'_>) -> Result<Box<dyn Producer>> {
-        Err(Error::new(ErrorKind::Fatal, "make a producer").with("what", "this version has none yet"))
+    fn producer(&self, options: &ProducerOptions<'_>) -> Result<Box<dyn Producer>> {
+        Ok(Box::new(KafkaProducer::new(&self.settings, options)?))
     }
 
     fn offsets(&self) -> Result<Box<dyn GroupOffsets>> {

@@ -16,7 +16,6 @@ pub(crate) fn named(kind: ErrorKind, op: &'static str, code: i16) -> Error {
 }
 
 /// An error code of librdkafka (negative: its own; else one of the wire protocol), with its text.
-#[expect(dead_code, reason = "the data clients are still to come")]
 pub(crate) fn of_client(op: &'static str, code: i32, text: &str) -> Error {
     of_code(row(code).1, op, code).with("text", text)
 }

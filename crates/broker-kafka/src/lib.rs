@@ -7,17 +7,27 @@
 //! |---|---|
 //! | a cluster | [`KafkaBroker`] |
 //! | its address, security, client settings | [`KafkaSettings`] |
+//! | to name a cluster among the settings of an application | [`Kafka`] |
 
 mod admin;
 mod broker;
+mod complaints;
+mod connector;
+mod consumer;
+mod deadline;
 mod error;
+mod ffi;
 mod link;
 mod names;
 mod offsets;
+mod partition;
 mod partitions;
+mod producer;
+mod reports;
 mod security;
 mod settings;
 mod wire;
 
 pub use broker::KafkaBroker;
+pub use connector::Kafka;
 pub use settings::KafkaSettings;

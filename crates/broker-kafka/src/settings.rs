@@ -12,7 +12,6 @@ use crate::wire::Address;
 
 /// Which client a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "the data clients are still to come"))]
 pub(crate) enum Client {
     /// Reads input topics: prefix `consumer.`.
     Consumer,
@@ -95,6 +94,18 @@ impl KafkaSettings {
     pub fn new(bootstrap_servers: &str) -> Self {
         let common = BTreeMap::from([(BOOTSTRAP.to_owned(), bootstrap_servers.to_owned())]);
         Self { values: BTreeMap::from([("", common)]) }
+    }
+
+    /// The settings of a list of names and values, as an application's settings have them. `bootstrap.servers` must be there.
+    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self> {
+        let mut settings = Self::default();
+        pairs.iter().try_for_each(|(key, value)| settings.set(key, value))?;
+        if settings.bootstrap_servers().is_empty() {
+            return Err(Error::new(ErrorKind::Fatal, "connect to Kafka")
+                .with("missing setting", BOOTSTRAP)
+                .with("remedy", "set it to HOST:PORT, or to several with commas in between"));
+        }
+        Ok(settings)
     }
 
     /// Sets a value. What cannot be right is refused here, with what would be; whether librdkafka knows a name shows when

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 fn secure_settings() -> KafkaSettings {
     let kafka = TestKafka::required();
     let secure = kafka.secure().expect("the test asks for it");
-    let mut settings = KafkaSettings::new(&secure.bootstrap);
+    let mut settings = KafkaSettings::new(&secure.address);
     let ca = secure.ca.display().to_string();
     for (key, value) in [
         ("security.protocol", "SASL_SSL"),

@@ -1,0 +1,293 @@
+//! The consumer: manual assignment over librdkafka, batches lent where librdkafka keeps them.
+//!
+//! librdkafka's own position and its pause are not relied on. Every change is an end and a new beginning at an absolute
+//! offset, since any error in a batch, and the end-of-partition notice that [`KafkaConsumer`] learns the stable end
+//! from, moves that position one too far (librdkafka issue 4844).
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use millpond_broker_api::{
+    Batch, Change, Consumer, ConsumerOptions, ConsumerRole, Error, ErrorKind, Header, Headers, Isolation, Offset,
+    Record, Records, Result, Source,
+};
+
+use crate::complaints::Watch;
+use crate::error;
+use crate::ffi::{Complaint, Conf, Message, Messages, Partitions, Reader, code};
+use crate::partition::{Key, Part, Table};
+use crate::settings::{Client, KafkaSettings};
+
+/// A batch has at most so many records.
+const BATCH: usize = 1000;
+
+/// May be overridden by the user's settings.
+const TUNED: [(&str, &str); 7] = [
+    // Small: large responses are fresh pages of memory each, which costs two to three times the CPU.
+    ("fetch.message.max.bytes", "262144"),
+    // The default of a second is how long a partition stands still after the queue was full.
+    ("fetch.queue.backoff.ms", "1"),
+    ("fetch.error.backoff.ms", "100"),
+    // How long an idle fetch stays at the broker, and so how late the stable end may be known.
+    ("fetch.wait.max.ms", "100"),
+    ("queued.max.messages.kbytes", "8192"),
+    ("reconnect.backoff.max.ms", "1000"),
+    ("topic.metadata.propagation.max.ms", "5000"),
+];
+
+/// What this consumer is.
+const FIXED: [(&str, &str); 7] = [
+    // Manual assignment asks for some group; nothing is ever joined or committed.
+    ("group.id", "millpond-reader"),
+    ("enable.auto.commit", "false"),
+    ("enable.auto.offset.store", "false"),
+    ("enable.partition.eof", "true"),
+    ("auto.offset.reset", "error"),
+    ("allow.auto.create.topics", "false"),
+    // Not a member of anything, so nobody has to hear from it.
+    ("max.poll.interval.ms", "86400000"),
+];
+
+/// A consumer of a Kafka cluster.
+pub(crate) struct KafkaConsumer {
+    lent: Lent,
+    faults: Vec<(Source, Error)>,
+    parts: Table,
+    reader: Reader,
+    isolation: Isolation,
+    watch: Watch,
+    /// Whether the last poll has emptied the queue.
+    drained: bool,
+}
+
+impl KafkaConsumer {
+    /// A consumer without assignment. It connects when it has something to read.
+    pub(crate) fn new(settings: &Arc<KafkaSettings>, options: &ConsumerOptions) -> Result<Self> {
+        let client = match options.role {
+            ConsumerRole::Main => Client::Consumer,
+            ConsumerRole::Restore => Client::RestoreConsumer,
+        };
+        let isolation = match options.isolation {
+            Isolation::ReadCommitted => "read_committed",
+            Isolation::ReadUncommitted => "read_uncommitted",
+        };
+        let mut conf = Conf::new();
+        conf.set_all(TUNED)?;
+        conf.set_all(settings.client(client))?;
+        conf.set_all(FIXED)?;
+        conf.set("isolation.level", isolation)?;
+        let reader = Reader::new(conf)?;
+        Ok(Self {
+            lent: Lent { messages: reader.messages(BATCH), rows: Vec::with_capacity(BATCH) },
+            faults: Vec::new(),
+            parts: Table::default(),
+            reader,
+            isolation: options.isolation,
+            watch: Watch::new("read from Kafka"),
+            drained: true,
+        })
+    }
+
+    /// Takes what is there, and sorts it. Whether anything came.
+    fn read(&mut self) -> Result<bool> {
+        self.parts.confirm(&self.reader);
+        self.lent.clear();
+        self.reader.read(&mut self.lent.messages);
+        self.drained = !self.lent.messages.is_full();
+        for complaint in self.reader.complaints() {
+            self.complain(complaint)?;
+        }
+        let mut standing = None;
+        for i in 0..self.lent.messages.len() {
+            let Some(message) = self.lent.messages.get(i) else { break };
+            let key = Key { topic: message.topic(), partition: message.partition() };
+            match message.code() {
+                code::NONE => {
+                    if let Some(source) = self.parts.find(key).and_then(|part| part.lend(message.offset())) {
+                        self.lent.rows.push(Row { message: i, source });
+                    }
+                }
+                code::PARTITION_EOF => {
+                    if let Some(part) = self.parts.find(key) {
+                        part.end(message.offset());
+                    }
+                }
+                _ if key.topic == 0 => {
+                    let complaint = Complaint { code: message.code(), text: message.error_text() };
+                    if let Some(error) = self.watch.judge(complaint) {
+                        return Err(error);
+                    }
+                }
+                _ => {
+                    if let Some(part) = self.parts.find(key).filter(|part| part.is_live()) {
+                        self.faults.push((part.source(), fault(part, message)));
+                        part.stand_still(standing.get_or_insert_with(|| Partitions::new(1)));
+                    }
+                }
+            }
+        }
+        if let Some(standing) = standing {
+            self.unassign(&standing)?;
+        }
+        Ok(self.lent.messages.len() > 0)
+    }
+
+    fn complain(&mut self, complaint: Complaint) -> Result<()> {
+        self.watch.judge(complaint).map_or(Ok(()), Err)
+    }
+
+    fn unassign(&self, partitions: &Partitions) -> Result<()> {
+        self.reader.unassign(partitions).map_err(|f| error::of_client("stop reading partitions", f.code, &f.text))
+    }
+
+    fn change(&mut self, change: &Change<'_>, ended: &mut Partitions) -> Result<()> {
+        match *change {
+            Change::Add { source, topic, partition, from } => {
+                self.parts.remove(source, ended);
+                let part = Part::new(&self.reader, source, topic, partition, from)?;
+                self.parts.add(part)
+            }
+            Change::Remove(source) => {
+                self.parts.remove(source, ended);
+                Ok(())
+            }
+            Change::Seek(source, to) => match self.parts.of_mut(source) {
+                Some(part) => part.seek(to),
+                None => Err(unassigned(source)),
+            },
+            Change::Pause(source) => match self.parts.of_mut(source) {
+                Some(part) => {
+                    part.pause(&self.reader);
+                    Ok(())
+                }
+                None => Err(unassigned(source)),
+            },
+            Change::Resume(source) => match self.parts.of_mut(source) {
+                Some(part) => {
+                    part.resume();
+                    Ok(())
+                }
+                None => Err(unassigned(source)),
+            },
+        }
+    }
+}
+
+fn unassigned(source: Source) -> Error {
+    Error::new(ErrorKind::Fatal, "change an assignment").with("source", source.0).with("reason", "it is not assigned")
+}
+
+fn fault(part: &Part, message: Message<'_>) -> Error {
+    error::of_client("read a partition", message.code(), &message.error_text())
+        .with("topic", part.topic())
+        .with("partition", part.partition())
+        .with("offset", part.next())
+}
+
+impl Consumer for KafkaConsumer {
+    fn assign(&mut self, changes: &[Change<'_>]) -> Result<()> {
+        self.lent.clear();
+        self.faults.clear();
+        let mut ended = Partitions::new(changes.len());
+        for change in changes {
+            self.change(change, &mut ended)?;
+        }
+        let begun = self.parts.settle(&mut ended);
+        if !ended.is_empty() {
+            self.unassign(&ended)?;
+        }
+        if !begun.is_empty() {
+            self.reader.assign(&begun).map_err(|f| error::of_client("begin to read partitions", f.code, &f.text))?;
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, max_wait: Duration) -> Result<Batch<'_>> {
+        self.faults.clear();
+        let mut came = self.read()?;
+        if !came && !max_wait.is_zero() {
+            self.reader.signal().arm();
+            // Something may have come before the signal was armed.
+            came = self.read()?;
+            if !came {
+                self.reader.signal().wait(max_wait);
+                self.read()?;
+            }
+        }
+        self.reader.signal().take_woken();
+        Ok(Batch { records: &self.lent, faults: &self.faults })
+    }
+
+    fn position(&self, source: Source) -> Option<Offset> {
+        self.parts.of(source).map(|part| part.position(&self.reader))
+    }
+
+    /// Under `ReadCommitted` the last stable offset is known where the reader has arrived at it. Before that the high
+    /// watermark stands for it: there is more to fetch, or [`TUNED`]'s `fetch.wait.max.ms` later it turns out that there is not.
+    fn known_end(&self, source: Source) -> Option<Offset> {
+        let part = self.parts.of(source)?;
+        let position = part.position(&self.reader);
+        if !part.has_heard(position) {
+            return None;
+        }
+        let stable = part.end_at(position).filter(|_| self.isolation == Isolation::ReadCommitted && self.drained);
+        stable.or_else(|| part.high_watermark(&self.reader).map(|high| high.max(position)))
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::from(self.reader.signal().clone())
+    }
+}
+
+impl std::fmt::Debug for KafkaConsumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KafkaConsumer").field("isolation", &self.isolation).finish_non_exhaustive()
+    }
+}
+
+/// What is lent until the next call.
+struct Lent {
+    messages: Messages,
+    rows: Vec<Row>,
+}
+
+/// A message that is a record.
+#[derive(Clone, Copy)]
+struct Row {
+    message: usize,
+    source: Source,
+}
+
+impl Lent {
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.messages.clear();
+    }
+}
+
+impl Records for Lent {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    #[inline]
+    fn get(&self, i: usize) -> Option<Record<'_>> {
+        let row = self.rows.get(i)?;
+        let message = self.messages.get(row.message)?;
+        Some(Record {
+            source: row.source,
+            leader_epoch: message.leader_epoch(),
+            offset: message.offset(),
+            timestamp: message.timestamp(),
+            key: message.key(),
+            value: message.value(),
+            headers: Headers::new(self, i),
+        })
+    }
+
+    fn header(&self, i: usize, n: usize) -> Option<Header<'_>> {
+        let row = self.rows.get(i)?;
+        self.messages.get(row.message)?.header(n)
+    }
+}

@@ -1,0 +1,135 @@
+//! A client of librdkafka, whichever kind, and its topics.
+
+use std::ffi::{CString, c_void};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rdkafka::bindings as rd;
+
+use super::failure::{self, Failure};
+
+/// Owns a client; whatever belongs to it keeps it alive.
+pub(super) struct Handle {
+    client: NonNull<rd::rd_kafka_t>,
+    /// The client's callbacks point into it.
+    complaints: Arc<Complaints>,
+}
+
+// SAFETY: librdkafka's clients may be used by any threads at once.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    /// `complaints` is the opaque of the client, or nobody's.
+    pub(super) fn new(client: NonNull<rd::rd_kafka_t>, complaints: Arc<Complaints>) -> Arc<Self> {
+        Arc::new(Self { client, complaints })
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut rd::rd_kafka_t {
+        self.client.as_ptr()
+    }
+
+    pub(super) fn complaints(&self) -> &Complaints {
+        &self.complaints
+    }
+
+    /// A topic by name, carrying a number of the caller's; `None` if librdkafka does not take the name.
+    pub(super) fn topic(self: &Arc<Self>, name: &str, number: u32) -> Option<Topic> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the client lives, the copied configuration goes over to the topic or, if there is none, stays ours. The
+        // number is carried as an address that nobody follows.
+        let topic = unsafe {
+            let conf = rd::rd_kafka_default_topic_conf_dup(self.as_ptr());
+            rd::rd_kafka_topic_conf_set_opaque(conf, std::ptr::without_provenance_mut(number as usize));
+            let topic = rd::rd_kafka_topic_new(self.as_ptr(), name.as_ptr(), conf);
+            if topic.is_null() {
+                rd::rd_kafka_topic_conf_destroy(conf);
+            }
+            topic
+        };
+        Some(Topic { topic: NonNull::new(topic)?, _of: self.clone() })
+    }
+
+    /// What made the client useless, if anything.
+    pub(super) fn fatal(&self) -> Option<Failure> {
+        let mut why = [0; 512];
+        // SAFETY: the client lives and the buffer outlives the call; its text ends with a zero byte.
+        let (code, text) = unsafe {
+            let code = rd::rd_kafka_fatal_error(self.as_ptr(), why.as_mut_ptr(), why.len());
+            (code as i32, failure::text(why.as_ptr()))
+        };
+        (code != failure::code::NONE).then_some(Failure { code, text, retriable: false, abortable: false, fatal: true })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: whatever belongs to the client holds it alive, so nothing is left of it; it is destroyed once. Without a
+        // group there is nothing to close.
+        unsafe { rd::rd_kafka_destroy_flags(self.as_ptr(), rd::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE) }
+    }
+}
+
+/// A topic of a client.
+pub(crate) struct Topic {
+    topic: NonNull<rd::rd_kafka_topic_t>,
+    _of: Arc<Handle>,
+}
+
+// SAFETY: librdkafka's topics may be used by any threads at once.
+unsafe impl Send for Topic {}
+
+impl Topic {
+    /// Its address, which the messages of the topic carry.
+    pub(crate) fn address(&self) -> usize {
+        self.topic.as_ptr().addr()
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut rd::rd_kafka_topic_t {
+        self.topic.as_ptr()
+    }
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        // SAFETY: `rd_kafka_topic_new` gave this reference to us, and it is given back once.
+        unsafe { rd::rd_kafka_topic_destroy(self.as_ptr()) }
+    }
+}
+
+/// An error of a client as a whole: no connection, wrong credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    /// librdkafka's code.
+    pub(crate) code: i32,
+    /// Its text.
+    pub(crate) text: String,
+}
+
+/// Where a client leaves its complaints until somebody asks.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints(Mutex<Vec<Complaint>>);
+
+impl Complaints {
+    /// More are not kept: they repeat themselves.
+    const MOST: usize = 64;
+
+    /// Adds one.
+    pub(crate) fn add(&self, complaint: Complaint) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < Self::MOST {
+            all.push(complaint);
+        }
+    }
+
+    /// Takes what there is.
+    pub(crate) fn take(&self) -> Vec<Complaint> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// As the opaque of a client that keeps it alive.
+    pub(super) fn as_opaque(self: &Arc<Self>) -> *mut c_void {
+        Arc::as_ptr(self).cast_mut().cast()
+    }
+}
