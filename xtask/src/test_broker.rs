@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use millpond_kafka_dev::{
-    ADDRESS_VARIABLE, CA_VARIABLE, ErrorKind, Kafka, KafkaOptions, OWN_VARIABLE, SECURE_VARIABLE,
+    ADDRESS_VARIABLE, CA_VARIABLE, ErrorKind, Found, Kafka, KafkaOptions, OWN_VARIABLE, SECURE_VARIABLE, TestKafka,
     UNTRUSTED_CA_VARIABLE, is_ci, wait_until_ready,
 };
 
@@ -40,18 +40,23 @@ impl TestBroker {
         match asked.to_str() {
             Some("") => Self::own(),
             Some("docker") => Container::start().map(Self::Docker),
-            Some(address) => {
-                wait_until_ready(address, PATIENCE)?;
-                Ok(Self::Foreign)
-            }
-            None => Err(Error::usage(format!("{ADDRESS_VARIABLE} must be HOST:PORT or `docker`"))),
+            _ => match TestKafka::find() {
+                Found::Broker(kafka) => {
+                    wait_until_ready(kafka.bootstrap(), PATIENCE)?;
+                    Ok(Self::Foreign)
+                }
+                Found::Missing(why) | Found::Invalid(why) => Err(Error::usage(why)),
+            },
         }
     }
 
     /// Without Java or the jars the other tests can still run, unless nothing may be left out.
     fn own() -> Result<Self> {
         if is_ci() {
-            setup::ensure_kafka()?;
+            setup::ensure_kafka().map_err(|error| {
+                let reason = error.message().unwrap_or("see above");
+                Error::failed(format!("`CI` is set, so the tests that need a Kafka broker must run: {reason}"))
+            })?;
         }
         match Kafka::up(&KafkaOptions::default()) {
             Ok(kafka) => {
@@ -60,7 +65,9 @@ impl TestBroker {
             }
             Err(error) if is_ci() || !matches!(error.kind(), ErrorKind::Java | ErrorKind::Jars) => Err(error.into()),
             Err(error) => {
-                eprintln!("test: no Kafka broker, so the tests that need one are ignored: {error}");
+                let error = Error::from(error);
+                let reason = error.message().unwrap_or_default();
+                eprintln!("test: no Kafka broker, so the tests that need one are ignored: {reason}");
                 Ok(Self::None)
             }
         }
@@ -118,6 +125,8 @@ impl Container {
             let line = line.map_err(failed)?;
             if line.is_empty() {
                 eprintln!("test: a Kafka broker for the tests runs in a container");
+                // Tests may start others where Java is: this one is nobody's choice of the one to test on.
+                container.variables.push((OWN_VARIABLE.to_owned(), "1".into()));
                 return Ok(container);
             }
             container.variables.extend(line.split_once('=').map(|(name, value)| (name.to_owned(), value.into())));

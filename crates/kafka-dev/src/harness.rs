@@ -3,6 +3,8 @@
 //! Such a binary has `harness = false` in its manifest. Where the variable `CI` is set, what is missing makes tests fail
 //! instead: there a test that is left out must not look like one that passed.
 //!
+//! Clippy does not know such functions for tests: `#![expect(clippy::unwrap_used, reason = "…")]` stands on top of the file.
+//!
 //! ```no_run
 //! use std::process::ExitCode;
 //!

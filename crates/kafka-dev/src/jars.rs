@@ -13,6 +13,9 @@ pub const VERSION: &str = "4.4.0";
 
 const POM: &str = include_str!("pom.xml");
 
+/// What of Maven copies jars.
+const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+
 /// Kafka's jars and a Java that runs them.
 #[derive(Clone, Debug)]
 pub struct Jars {
@@ -70,7 +73,7 @@ impl Jars {
 pub(crate) fn run(command: &mut Command, kind: ErrorKind, what: &str) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| missing(&program, &error).caused_by(error))?;
+    let output = output.map_err(|error| missing(&program, error))?;
     if output.status.success() {
         return Ok(());
     }
@@ -92,11 +95,11 @@ fn fetch(stage: &Path) -> Result<()> {
     let mut output = OsString::from("-DoutputDirectory=");
     output.push(stage);
     let mut maven = Command::new("mvn");
-    maven.args(["-q", "-B", "-f"]).arg(&pom).arg("dependency:copy-dependencies").arg(output);
+    maven.args(["-q", "-B", "-Dstyle.color=never", COPY, "-f"]).arg(&pom).arg(output);
     eprintln!("kafka: fetching the jars of Kafka {VERSION} by Maven (126 MB, once)");
     let copied = maven.stdin(Stdio::null()).output().map_err(|error| {
-        let remedy = "install Maven (Debian: apt-get install maven)";
-        Error::new(ErrorKind::Jars, format!("cannot run `mvn`: {error}: {remedy}")).caused_by(error)
+        let what = "cannot run `mvn`: install Maven (Debian: apt-get install maven)";
+        Error::new(ErrorKind::Jars, what).caused_by(error)
     })?;
     remove_dir(&project)?;
     if copied.status.success() && stage.join(format!("kafka_2.13-{VERSION}.jar")).is_file() {
@@ -108,14 +111,15 @@ fn fetch(stage: &Path) -> Result<()> {
 
 /// The first error that Maven names, with the remedy for the most common one.
 fn explain(said: &str) -> String {
-    let first = said.lines().find(|line| line.starts_with("[ERROR]")).unwrap_or("it did not say why");
-    let network = ["Could not transfer", "Unknown host", "Connection refused", "timed out", "Could not resolve"];
+    let mut errors = said.lines().filter_map(|line| line.split_once("[ERROR] ")).map(|(_, error)| error.trim());
+    let first = errors.find(|error| !error.is_empty()).unwrap_or("it did not say why");
+    let network = ["Could not transfer", "Unknown host", "Connection refused", "timed out", "could not be resolved"];
     let remedy = if network.iter().any(|sign| said.contains(sign)) {
         "see to the network, or name a mirror or proxy in ~/.m2/settings.xml"
     } else {
         "`mvn -version` must work with Java 17 or later"
     };
-    format!("{}: {remedy}", first.trim_start_matches("[ERROR]").trim())
+    format!("{first}: {remedy}")
 }
 
 #[cfg(test)]
@@ -124,8 +128,7 @@ mod tests {
 
     #[test]
     fn mavens_failure_is_told_with_its_remedy() {
-        let said =
-            "[INFO] x\n[ERROR] Failed to execute goal: Could not transfer artifact a: Unknown host b\n[ERROR] more";
+        let said = "[INFO] x\n[ERROR] \n\u{1b}[m[ERROR] Failed to execute goal: Could not transfer artifact a: Unknown host b\n[ERROR] more";
         let text = explain(said);
         assert!(text.starts_with("Failed to execute goal") && text.contains("network"), "{text}");
         assert!(!text.contains("more"), "{text}");

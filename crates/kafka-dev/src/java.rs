@@ -25,7 +25,7 @@ impl Java {
         let home = std::env::var_os("JAVA_HOME").filter(|home| !home.is_empty());
         let java = Self { bin: home.map(|home| Path::new(&home).join("bin")) };
         let output = java.command("java").arg("-version").stdin(Stdio::null()).output();
-        let output = output.map_err(|error| missing("java", &error).caused_by(error))?;
+        let output = output.map_err(|error| missing("java", error))?;
         let text = String::from_utf8_lossy(&output.stderr);
         match release(&text) {
             Some(release) if release >= OLDEST => Ok(java),
@@ -47,8 +47,8 @@ impl Java {
 }
 
 /// The error for a program of Java's that cannot be run.
-pub(crate) fn missing(program: &str, error: &std::io::Error) -> Error {
-    Error::new(ErrorKind::Java, format!("cannot run `{program}`: {error}: {REMEDY}"))
+pub(crate) fn missing(program: &str, error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Java, format!("cannot run `{program}`: {REMEDY}")).caused_by(error)
 }
 
 /// The release in a line like `openjdk version "17.0.15" 2025-04-15`; releases before 9 are called 1.8 and the like.

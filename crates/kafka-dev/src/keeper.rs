@@ -53,3 +53,43 @@ impl Drop for Keeper {
         let _ = self.shell.wait();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    /// A process that would live for long.
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("600").spawn().unwrap()
+    }
+
+    #[test]
+    fn when_the_pipe_ends_the_last_process_dies_and_the_directory_goes() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("data");
+        std::fs::create_dir_all(dir.join("logs")).unwrap();
+        let (mut first, mut second) = (sleeper(), sleeper());
+        let mut keeper = Keeper::start(Some(&dir)).unwrap();
+        keeper.watch(first.id()).unwrap();
+        keeper.watch(second.id()).unwrap();
+        drop(keeper);
+        assert_eq!(second.wait().unwrap().signal(), Some(9));
+        assert_eq!(first.try_wait().unwrap(), None);
+        assert!(!dir.exists() && temp.path().exists());
+        first.kill().unwrap();
+        first.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_is_no_longer_ours_is_left_alone() {
+        let mut stranger = sleeper();
+        let mut keeper = Keeper::start(None).unwrap();
+        keeper.watch(stranger.id()).unwrap();
+        keeper.watch(0).unwrap();
+        drop(keeper);
+        assert_eq!(stranger.try_wait().unwrap(), None);
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+    }
+}
