@@ -7,7 +7,7 @@ mod interrupt;
 mod sasl;
 mod socket;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod time;
 mod tls;
 mod versions;
