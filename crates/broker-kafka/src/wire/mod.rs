@@ -3,11 +3,13 @@
 mod address;
 mod cluster;
 mod connection;
+#[cfg(test)]
+pub(crate) mod fake;
 mod interrupt;
 mod sasl;
 mod socket;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod time;
 mod tls;
 mod versions;

@@ -1,107 +1,21 @@
 //! Connections to servers that misbehave, and to one that does not.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use kafka_protocol::messages::sasl_handshake_response::SaslHandshakeResponse;
-use kafka_protocol::messages::{ApiKey, HeartbeatRequest, HeartbeatResponse, ResponseHeader, SaslAuthenticateResponse};
-use kafka_protocol::protocol::{Encodable, HeaderVersion};
+use kafka_protocol::messages::{ApiKey, HeartbeatRequest, HeartbeatResponse, SaslAuthenticateResponse};
 use millpond_broker_api::{Error, ErrorKind};
 
 use super::connection::Connection;
+use super::fake::{Peer, serve, settings};
 use super::{Address, Deadline, Interrupt, text};
 use crate::error::code_of;
-use crate::settings::{KafkaSettings, WireSettings};
-
-/// A server for one connection after the other, as long as there are scripts; its port.
-pub(crate) fn serve(scripts: Vec<fn(&mut Peer)>) -> Address {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::Builder::new()
-        .spawn(move || {
-            for script in scripts {
-                let Ok((stream, _)) = listener.accept() else { return };
-                script(&mut Peer { stream });
-            }
-        })
-        .unwrap();
-    Address { host: "127.0.0.1".to_owned(), port }
-}
-
-/// The server's side of a connection. What goes wrong there shows at the client.
-pub(crate) struct Peer {
-    stream: TcpStream,
-}
-
-/// A request as it came in.
-pub(crate) struct Incoming {
-    pub(crate) key: i16,
-    version: i16,
-    correlation: i32,
-    bytes: Vec<u8>,
-}
-
-impl Peer {
-    /// The next request; `None`: the client has gone.
-    pub(crate) fn next(&mut self) -> Option<Incoming> {
-        let mut len = [0; 4];
-        self.stream.read_exact(&mut len).ok()?;
-        let mut bytes = vec![0; u32::from_be_bytes(len) as usize];
-        self.stream.read_exact(&mut bytes).ok()?;
-        let int = |at: usize| i16::from_be_bytes([bytes[at], bytes[at + 1]]);
-        let correlation = i32::from_be_bytes(bytes[4..8].try_into().unwrap());
-        Some(Incoming { key: int(0), version: int(2), correlation, bytes })
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        let _ = self.stream.write_all(bytes);
-    }
-
-    /// Answers with a correlation id and a body.
-    fn frame(&mut self, correlation: i32, body: &[u8]) {
-        let len = (body.len() as i32 + 4).to_be_bytes();
-        self.send(&[&len[..], &correlation.to_be_bytes(), body].concat());
-    }
-
-    pub(crate) fn answer<R: Encodable + HeaderVersion>(&mut self, to: &Incoming, response: &R) {
-        let mut bytes = BytesMut::new();
-        let header = ResponseHeader::default().with_correlation_id(to.correlation);
-        header.encode(&mut bytes, R::header_version(to.version)).unwrap();
-        response.encode(&mut bytes, to.version).unwrap();
-        self.frame(to.correlation, &bytes[4..]);
-    }
-
-    /// Greets like a broker that knows requests up to these versions.
-    pub(crate) fn greet(&mut self, ranges: &[(ApiKey, i16)]) {
-        let hello = self.next().unwrap();
-        assert_eq!((hello.key, hello.version), (18, 3));
-        let mut body = vec![0, 0, ranges.len() as u8 + 1];
-        for (key, highest) in ranges {
-            body.extend_from_slice(&[0, *key as u8, 0, 0, 0, *highest as u8, 0]);
-        }
-        body.extend_from_slice(&[0, 0, 0, 0, 0]);
-        self.frame(hello.correlation, &body);
-    }
-
-    /// Reads until the client has gone.
-    pub(crate) fn drain(&mut self) {
-        let _ = self.stream.read_to_end(&mut Vec::new());
-    }
-}
-
-pub(crate) fn settings(rows: &[(&str, &str)]) -> WireSettings {
-    let mut settings = KafkaSettings::new("127.0.0.1:1");
-    for (key, value) in rows {
-        settings.set(key, value).unwrap();
-    }
-    settings.wire().unwrap()
-}
 
 fn open_with(rows: &[(&str, &str)], script: fn(&mut Peer)) -> Result<Connection, Error> {
-    Connection::open(&serve(vec![script]), &settings(rows), &Arc::<Interrupt>::default())
+    Connection::open(&serve(vec![Box::new(script)]), &settings(rows), &Arc::<Interrupt>::default())
 }
 
 fn refused(script: fn(&mut Peer)) -> (ErrorKind, String) {
@@ -374,7 +288,7 @@ fn a_login_that_ends_soon_makes_the_connection_useless() {
 #[test]
 fn an_interrupt_ends_what_runs_and_what_would_begin() {
     let interrupt = Arc::<Interrupt>::default();
-    let address = serve(vec![Peer::drain, Peer::drain]);
+    let address = serve(vec![Box::new(Peer::drain), Box::new(Peer::drain)]);
     let (settings, waiting) = (settings(&[("socket.connection.setup.timeout.ms", "3600000")]), interrupt.clone());
     let target = address.clone();
     let call =
@@ -386,5 +300,5 @@ fn an_interrupt_ends_what_runs_and_what_would_begin() {
     }
     interrupt.set_off();
     assert_eq!(call.join().unwrap().kind(), ErrorKind::Retriable);
-    assert!(Connection::open(&address, &super::tests::settings(&[]), &interrupt).is_err());
+    assert!(Connection::open(&address, &super::fake::settings(&[]), &interrupt).is_err());
 }
