@@ -302,3 +302,132 @@ fn an_interrupt_ends_what_runs_and_what_would_begin() {
     assert_eq!(call.join().unwrap().kind(), ErrorKind::Retriable);
     assert!(Connection::open(&address, &super::fake::settings(&[]), &interrupt).is_err());
 }
+
+mod clusters {
+    use super::*;
+    use crate::settings::WireSettings;
+    use crate::wire::fake::Script;
+    use crate::wire::{Cluster, To};
+    use kafka_protocol::messages::metadata_response::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+    use kafka_protocol::messages::{BrokerId, MetadataResponse, TopicName};
+
+    const METADATA: &[(ApiKey, i16)] = &[(ApiKey::Metadata, 12), (ApiKey::Heartbeat, 4)];
+
+    fn cluster(bootstrap: Vec<Address>) -> Cluster {
+        Cluster::new(Arc::new(WireSettings { bootstrap, ..settings(&[]) }))
+    }
+
+    fn of(scripts: Vec<Script>) -> Address {
+        serve(scripts)
+    }
+
+    fn nobody() -> Address {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Address { host: "127.0.0.1".to_owned(), port }
+    }
+
+    /// Answers Metadata: itself is broker 1, which leads partition 0 of `t`; partition 1 of `half` has no leader.
+    fn describe(peer: &mut Peer) {
+        let request = peer.next().unwrap();
+        assert_eq!(request.key, ApiKey::Metadata as i16);
+        let broker = MetadataResponseBroker::default().with_node_id(BrokerId(1)).with_host(text("127.0.0.1"));
+        let partition = |index, leader| {
+            MetadataResponsePartition::default().with_partition_index(index).with_leader_id(BrokerId(leader))
+        };
+        let topic = |name, partitions| {
+            MetadataResponseTopic::default().with_name(Some(TopicName(text(name)))).with_partitions(partitions)
+        };
+        let answer = MetadataResponse::default()
+            .with_brokers(vec![broker.with_port(peer.port())])
+            .with_controller_id(BrokerId(1))
+            .with_topics(vec![
+                topic("t", vec![partition(0, 1)]),
+                topic("half", vec![partition(0, 1), partition(1, -1)]),
+            ]);
+        peer.answer(&request, &answer);
+    }
+
+    fn beat_at(cluster: &mut Cluster, to: To<'_>) -> Result<i16, Error> {
+        let deadline = Deadline::after(Duration::from_secs(30));
+        cluster.call(to, deadline, |_| HeartbeatRequest::default()).map(|answer| answer.error_code)
+    }
+
+    #[test]
+    fn addresses_are_tried_in_turn_and_connections_used_again() {
+        let mut cluster = cluster(vec![
+            nobody(),
+            of(vec![Box::new(|peer| {
+                peer.greet(METADATA);
+                describe(peer);
+                for code in [1, 2, 3] {
+                    let request = peer.next().unwrap();
+                    peer.answer(&request, &HeartbeatResponse::default().with_error_code(code));
+                }
+                peer.drain();
+            })]),
+        ]);
+        cluster.metadata(&["t", "half"]).unwrap();
+        assert_eq!((cluster.leader("t", 0), cluster.leader("t", 1)), (Some(1), None));
+        assert_eq!(cluster.leader("half", 0), None, "asked again until all are there");
+        cluster.forget_leaders("t");
+        assert_eq!(cluster.leader("t", 0), None);
+        for (to, code) in [(To::Node(1), 1), (To::Controller, 2), (To::Any, 3)] {
+            assert_eq!(beat_at(&mut cluster, to).unwrap(), code, "over the one connection that there is");
+        }
+        assert_eq!(beat_at(&mut cluster, To::Node(2)).unwrap_err().kind(), ErrorKind::Retriable);
+        assert_eq!(beat_at(&mut cluster, To::Coordinator("g")).unwrap_err().kind(), ErrorKind::Retriable);
+    }
+
+    #[test]
+    fn a_broken_connection_is_made_anew() {
+        let once: fn() -> Script = || {
+            Box::new(|peer| {
+                peer.greet(METADATA);
+                let request = peer.next().unwrap();
+                peer.answer(&request, &HeartbeatResponse::default());
+            })
+        };
+        let mut cluster = cluster(vec![of(vec![once(), once()])]);
+        beat_at(&mut cluster, To::Any).unwrap();
+        let far = Deadline::after(Duration::from_secs(30));
+        while beat_at(&mut cluster, To::Any).is_err() {
+            assert!(!far.is_over(), "no second connection");
+        }
+    }
+
+    #[test]
+    fn what_time_does_not_mend_is_told_rather_than_what_it_may() {
+        let web: Script = Box::new(|peer| peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        let error = cluster(vec![of(vec![web]), nobody()]).metadata(&[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Fatal);
+        assert!(error.to_string().contains("not a Kafka broker") && error.to_string().contains("tried=`"), "{error}");
+    }
+
+    #[test]
+    fn a_check_names_what_an_old_broker_lacks() {
+        let old: Script = Box::new(|peer| {
+            peer.greet(METADATA);
+            peer.drain();
+        });
+        let error = cluster(vec![of(vec![old])]).check().unwrap_err();
+        assert_eq!((error.kind(), code_of(&error)), (ErrorKind::Fatal, Some(35)));
+        assert!(
+            error.to_string().contains("request=`CreateTopics`") && error.to_string().contains("address="),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn metadata_requests_create_nothing() {
+        let mut cluster = cluster(vec![of(vec![Box::new(|peer| {
+            peer.greet(&[(ApiKey::Metadata, 8)]);
+            let request = peer.next().unwrap();
+            // Two flags on authorized operations end the request; before them stands the one on creation.
+            assert_eq!(request.bytes[request.bytes.len() - 3..], [0, 0, 0]);
+            peer.answer(&request, &MetadataResponse::default());
+        })])]);
+        cluster.metadata(&["t"]).unwrap();
+    }
+}
