@@ -224,9 +224,11 @@ fn outcome(op: &'static str, row: Option<(i16, Offset)>) -> Result<Offset> {
 
 /// Who leads partitions whose leader was not known, by the metadata of now.
 struct Leaders {
-    /// Error code and leader by topic and partition, and error code by topic.
-    answer: Result<BTreeMap<String, (i16, BTreeMap<i32, (i16, Node)>)>>,
+    answer: Result<BTreeMap<String, Topic>>,
 }
+
+/// Error codes of a topic and of its partitions, and their leaders.
+type Topic = (i16, BTreeMap<i32, (i16, Node)>);
 
 impl Leaders {
     fn ask(cluster: &mut Cluster, topics: &[&str]) -> Self {

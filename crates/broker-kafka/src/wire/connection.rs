@@ -201,11 +201,21 @@ impl Connection {
             Fault::Io(e) if e.kind() == io::ErrorKind::TimedOut => {
                 error(ErrorKind::Retriable, "no answer in time: overloaded, or not a Kafka broker").caused_by(e)
             }
+            Fault::Io(e) if is_tls(&e) => self.certificate_wanted(OPEN, e),
             // A broker that is stopping does this, too.
             Fault::Io(e) => error(ErrorKind::Retriable, closed).caused_by(e),
             Fault::TlsAlert => error(ErrorKind::Fatal, "TLS is expected on this port"),
             Fault::NoKafka | Fault::TooLong(_) | Fault::NotOurs => error(ErrorKind::Fatal, wrong),
         }
+    }
+
+    /// An alert of TLS. In its version 1.3 the broker looks at our certificate after the agreement.
+    fn certificate_wanted(&self, op: &'static str, cause: io::Error) -> Error {
+        Error::new(ErrorKind::Fatal, op)
+            .with("address", &self.address)
+            .with("what", "the broker wants a certificate, or does not trust ours")
+            .with("remedy", "set `ssl.certificate.location` and `ssl.key.location`, or `ssl.keystore.location`")
+            .caused_by(cause)
     }
 
     /// A fault of a call to a broker.
@@ -215,6 +225,7 @@ impl Connection {
             Fault::Io(e) if e.kind() == io::ErrorKind::TimedOut => {
                 error(ErrorKind::Retriable).with("what", "no answer in time").caused_by(e)
             }
+            Fault::Io(e) if is_tls(&e) && !self.is_proven => self.certificate_wanted(op, e),
             // A broker that wants a login ends the connection instead of saying so.
             Fault::Io(e) if !self.is_proven => error(ErrorKind::Retriable)
                 .with("what", "the connection was closed")
@@ -230,6 +241,12 @@ impl Connection {
             }
         }
     }
+}
+
+/// Whether an error was made by TLS, not by the network.
+fn is_tls(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|e| e.downcast_ref::<openssl::ssl::Error>());
+    inner.is_some_and(|e| e.ssl_error().is_some())
 }
 
 /// What may happen instead of an answer.

@@ -41,6 +41,12 @@ impl Interrupt {
         Ok(Registration { interrupt: self.clone(), number })
     }
 
+    /// How many sockets it watches over.
+    #[cfg(test)]
+    pub(crate) fn open(&self) -> usize {
+        self.lock().open.len()
+    }
+
     /// Ends what runs and what would begin.
     pub(crate) fn set_off(&self) {
         let mut sockets = self.lock();

@@ -3,6 +3,8 @@
 mod address;
 mod cluster;
 mod connection;
+#[cfg(test)]
+pub(crate) mod fake;
 mod interrupt;
 mod sasl;
 mod socket;

@@ -146,7 +146,7 @@ fn private_key(pem: &Pem, tls: &Tls) -> Result<PKey<Private>> {
 
 fn keystore(path: &str, password: &str) -> Result<(Vec<X509>, PKey<Private>)> {
     let error = || keystore_error(path).with("remedy", "use PKCS#12, and check `ssl.keystore.password`");
-    let bytes = std::fs::read(path).map_err(|e| keystore_error(path).caused_by(e))?;
+    let bytes = std::fs::read(path).map_err(|e| keystore_error(path).with("what", &e).caused_by(e))?;
     let parsed = Pkcs12::from_der(&bytes).and_then(|p| p.parse2(password)).map_err(|e| error().caused_by(e))?;
     let (Some(own), Some(key)) = (parsed.cert, parsed.pkey) else { return Err(error()) };
     let issuers = parsed.ca.into_iter().flatten();
@@ -156,7 +156,7 @@ fn keystore(path: &str, password: &str) -> Result<(Vec<X509>, PKey<Private>)> {
 fn content(key: &'static str, pem: &Pem) -> Result<Vec<u8>> {
     match pem {
         Pem::Text(text) => Ok(text.as_bytes().to_vec()),
-        Pem::File(path) => std::fs::read(path).map_err(|e| bad(key, pem).caused_by(e)),
+        Pem::File(path) => std::fs::read(path).map_err(|e| bad(key, pem).with("what", &e).caused_by(e)),
     }
 }
 
