@@ -441,7 +441,7 @@ impl Producer for KafkaProducer {
 
     fn init(&mut self, max_wait: Duration) -> Result<()> {
         match self.state {
-            State::Plain => return Err(self.wrong(INIT)),
+            _ if self.transactional_id.is_none() => return Err(self.wrong(INIT)),
             State::New if self.live.is_some() => {}
             _ => {
                 self.replace()?;
