@@ -15,6 +15,7 @@ mod consumer;
 mod deadline;
 mod error;
 mod ffi;
+mod live;
 mod partition;
 #[expect(dead_code, reason = "the cluster does not hand its clients out yet")]
 mod producer;
