@@ -15,7 +15,7 @@ use millpond_broker_api::{
 
 use crate::complaints::Watch;
 use crate::error;
-use crate::ffi::{Complaint, Conf, Message, Messages, Partitions, Reader, code};
+use crate::ffi::{Complaint, Conf, Messages, Partitions, Reader, code};
 use crate::partition::{Key, Part, Table};
 use crate::settings::{Client, KafkaSettings};
 
@@ -59,6 +59,8 @@ pub(crate) struct KafkaConsumer {
     watch: Watch,
     /// Whether the last poll has emptied the queue.
     drained: bool,
+    /// What is told when all that came has been lent.
+    hopeless: Option<Error>,
 }
 
 impl KafkaConsumer {
@@ -86,19 +88,20 @@ impl KafkaConsumer {
             isolation: options.isolation,
             watch: Watch::new("read from Kafka"),
             drained: true,
+            hopeless: None,
         })
     }
 
-    /// Takes what is there, and sorts it. Whether anything came.
-    fn read(&mut self) -> Result<bool> {
+    /// Takes what is there, and sorts it. Whether there is anything to tell.
+    fn read(&mut self) -> bool {
         self.parts.confirm(&self.reader);
         self.lent.clear();
         self.reader.read(&mut self.lent.messages);
         self.drained = !self.lent.messages.is_full();
+        let mut standing = Partitions::new(0);
         for complaint in self.reader.complaints() {
-            self.complain(complaint)?;
+            self.complain(complaint, &mut standing);
         }
-        let mut standing = None;
         for i in 0..self.lent.messages.len() {
             let Some(message) = self.lent.messages.get(i) else { break };
             let key = Key { topic: message.topic(), partition: message.partition() };
@@ -113,28 +116,34 @@ impl KafkaConsumer {
                         part.end(message.offset());
                     }
                 }
-                _ if key.topic == 0 => {
-                    let complaint = Complaint { code: message.code(), text: message.error_text() };
-                    if let Some(error) = self.watch.judge(complaint) {
-                        return Err(error);
-                    }
-                }
-                _ => {
-                    if let Some(part) = self.parts.find(key).filter(|part| part.is_live()) {
-                        self.faults.push((part.source(), fault(part, message)));
-                        part.stand_still(standing.get_or_insert_with(|| Partitions::new(1)));
+                code => {
+                    let complaint = Complaint { code, text: message.error_text() };
+                    match self.parts.find(key) {
+                        Some(part) => fault(part, &complaint, &mut self.faults, &mut standing),
+                        // Of a partition that was removed, or of none.
+                        None if key.topic != 0 => {}
+                        None => {
+                            self.hopeless = self.watch.judge(complaint).or(self.hopeless.take());
+                        }
                     }
                 }
             }
         }
-        if let Some(standing) = standing {
-            self.unassign(&standing)?;
+        if !standing.is_empty()
+            && let Err(error) = self.unassign(&standing)
+        {
+            self.hopeless = Some(error);
         }
-        Ok(self.lent.messages.len() > 0)
+        self.lent.messages.len() > 0 || self.hopeless.is_some()
     }
 
-    fn complain(&mut self, complaint: Complaint) -> Result<()> {
-        self.watch.judge(complaint).map_or(Ok(()), Err)
+    /// What is the matter with the client; or with a partition that is not there, which librdkafka names in its text alone.
+    fn complain(&mut self, complaint: Complaint, standing: &mut Partitions) {
+        let part = complaint.partition().and_then(|(topic, partition)| self.parts.named(topic, partition));
+        match part {
+            Some(part) => fault(part, &complaint, &mut self.faults, standing),
+            None => self.hopeless = self.watch.judge(complaint).or(self.hopeless.take()),
+        }
     }
 
     fn unassign(&self, partitions: &Partitions) -> Result<()> {
@@ -152,37 +161,37 @@ impl KafkaConsumer {
                 self.parts.remove(source, ended);
                 Ok(())
             }
-            Change::Seek(source, to) => match self.parts.of_mut(source) {
-                Some(part) => part.seek(to),
-                None => Err(unassigned(source)),
-            },
-            Change::Pause(source) => match self.parts.of_mut(source) {
-                Some(part) => {
-                    part.pause(&self.reader);
-                    Ok(())
-                }
-                None => Err(unassigned(source)),
-            },
-            Change::Resume(source) => match self.parts.of_mut(source) {
-                Some(part) => {
-                    part.resume();
-                    Ok(())
-                }
-                None => Err(unassigned(source)),
-            },
+            Change::Seek(source, to) => self.part(source)?.seek(to),
+            Change::Pause(source) => {
+                let position = self.position(source);
+                self.part(source)?.pause(position);
+                Ok(())
+            }
+            Change::Resume(source) => {
+                self.part(source)?.resume();
+                Ok(())
+            }
         }
+    }
+
+    fn part(&mut self, source: Source) -> Result<&mut Part> {
+        self.parts.of_mut(source).ok_or_else(|| {
+            let error = Error::new(ErrorKind::Fatal, "change an assignment").with("source", source.0);
+            error.with("reason", "it is not assigned")
+        })
     }
 }
 
-fn unassigned(source: Source) -> Error {
-    Error::new(ErrorKind::Fatal, "change an assignment").with("source", source.0).with("reason", "it is not assigned")
-}
-
-fn fault(part: &Part, message: Message<'_>) -> Error {
-    error::of_client("read a partition", message.code(), &message.error_text())
-        .with("topic", part.topic())
-        .with("partition", part.partition())
-        .with("offset", part.next())
+/// A live partition gets a fault, and stands still from then on.
+fn fault(part: &mut Part, why: &Complaint, faults: &mut Vec<(Source, Error)>, standing: &mut Partitions) {
+    if part.is_live() {
+        let error = error::of_client("read a partition", why.code, &why.text)
+            .with("topic", part.topic())
+            .with("partition", part.partition())
+            .with("offset", part.next());
+        faults.push((part.source(), error));
+        part.stand_still(standing);
+    }
 }
 
 impl Consumer for KafkaConsumer {
@@ -190,9 +199,11 @@ impl Consumer for KafkaConsumer {
         self.lent.clear();
         self.faults.clear();
         let mut ended = Partitions::new(changes.len());
+        let mut done = Ok(());
         for change in changes {
-            self.change(change, &mut ended)?;
+            done = done.and_then(|()| self.change(change, &mut ended));
         }
+        // Also after an error: what was changed before it is changed.
         let begun = self.parts.settle(&mut ended);
         if !ended.is_empty() {
             self.unassign(&ended)?;
@@ -205,17 +216,21 @@ impl Consumer for KafkaConsumer {
 
     fn poll(&mut self, max_wait: Duration) -> Result<Batch<'_>> {
         self.faults.clear();
-        let mut came = self.read()?;
-        if !came && !max_wait.is_zero() {
+        if !self.read() && !max_wait.is_zero() {
             self.reader.signal().arm();
             // Something may have come before the signal was armed.
-            came = self.read()?;
-            if !came {
+            if !self.read() {
                 self.reader.signal().wait(max_wait);
-                self.read()?;
+                self.read();
             }
         }
         self.reader.signal().take_woken();
+        if self.lent.rows.is_empty()
+            && self.faults.is_empty()
+            && let Some(error) = self.hopeless.take()
+        {
+            return Err(error);
+        }
         Ok(Batch { records: &self.lent, faults: &self.faults })
     }
 

@@ -18,6 +18,7 @@ mod deadline;
 mod error;
 mod ffi;
 mod link;
+mod live;
 mod names;
 mod offsets;
 mod partition;

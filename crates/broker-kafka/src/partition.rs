@@ -138,9 +138,9 @@ impl Part {
         Ok(())
     }
 
-    /// To deliver nothing; it stands where the last poll has left it.
-    pub(crate) fn pause(&mut self, reader: &Reader) {
-        self.next = self.position(reader);
+    /// To deliver nothing; it stands at `position`.
+    pub(crate) fn pause(&mut self, position: Option<Offset>) {
+        self.next = position.unwrap_or(self.next);
         self.state = match self.state {
             State::Live | State::Paused => State::Paused,
             State::Faulty { .. } => State::Faulty { paused: true },
@@ -220,6 +220,11 @@ impl Table {
             self.last = self.parts.binary_search_by_key(&key, |part| part.key).ok()?;
         }
         self.parts.get_mut(self.last)
+    }
+
+    /// The partition of a name and number.
+    pub(crate) fn named(&mut self, topic: &str, partition: i32) -> Option<&mut Part> {
+        self.parts.iter_mut().find(|p| p.key.partition == partition && p.name.to_bytes() == topic.as_bytes())
     }
 
     /// The partition of a source.

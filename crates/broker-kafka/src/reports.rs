@@ -30,6 +30,8 @@ pub(crate) struct Ledger {
     suspects: Vec<Returned>,
     /// Whether librdkafka counts records that the broker has not seen.
     tainted: bool,
+    /// Whether a batch was refused and nobody knows for which record.
+    ambiguous: bool,
     /// What the client as a whole will not recover from.
     hopeless: Option<Error>,
     /// How often a connection was lost, or an answer.
@@ -46,18 +48,19 @@ impl Ledger {
                 row.records += 1;
                 row.next = report.offset.map(|offset| offset + 1);
             }
-            code::INVALID_DIFFERENT_RECORD
-            | code::INVALID_RECORD
-            | code::INVALID_TIMESTAMP
-            | code::MSG_SIZE_TOO_LARGE
-                if self.isolates =>
-            {
+            code if self.isolates && is_of_batch(code) => {
                 self.suspects.push(record());
                 return;
             }
             code => {
-                let error =
-                    error::of_client("write a record", code, &ffi::Failure::text_of(code)).with("partition", partition);
+                let mut error = error::of_client(WRITE, code, &ffi::Failure::text_of(code));
+                if is_of_batch(code) && !report.is_alone {
+                    self.ambiguous = true;
+                    error = Error::new(ErrorKind::Abortable, WRITE)
+                        .with("reason", "a record of its batch was refused, maybe another one")
+                        .caused_by(error);
+                }
+                let error = error.with("partition", partition);
                 self.failed.push(Failure { topic, partition, tag: report.tag, error });
                 self.tainted |= !matches!(code, code::PURGE_QUEUE | code::PURGE_INFLIGHT);
             }
@@ -100,6 +103,11 @@ impl Ledger {
         self.isolates = true;
     }
 
+    /// Whether a batch was refused and nobody knows for which record.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.ambiguous
+    }
+
     /// Whether librdkafka counts records that the broker has not seen: its next batch would be out of order.
     pub(crate) fn is_tainted(&self) -> bool {
         self.tainted
@@ -134,6 +142,16 @@ impl Ledger {
     fn is_waited_for(&self, sent: u64) -> bool {
         self.outstanding(sent) > self.suspects.len()
     }
+}
+
+const WRITE: &str = "write a record";
+
+/// Whether a code may be of other records of the same batch.
+fn is_of_batch(code: i32) -> bool {
+    matches!(
+        code,
+        code::INVALID_DIFFERENT_RECORD | code::INVALID_RECORD | code::INVALID_TIMESTAMP | code::MSG_SIZE_TOO_LARGE
+    )
 }
 
 /// The thread and its ledger. Ends the thread when dropped.
@@ -230,7 +248,7 @@ mod tests {
     use super::*;
 
     fn report(topic: u32, partition: i32, offset: Option<i64>) -> Report {
-        Report { topic, partition, offset, tag: 0, code: code::NONE }
+        Report { topic, partition, offset, tag: 0, code: code::NONE, is_alone: false }
     }
 
     fn note(ledger: &mut Ledger, report: Report) {
@@ -294,6 +312,16 @@ mod tests {
         note(&mut ledger, report(0, 0, Some(0)));
         note(&mut ledger, Report { code: code::MSG_SIZE_TOO_LARGE, tag: 3, ..report(0, 0, None) });
         assert_eq!((failed(&ledger), ledger.outstanding(3)), (vec![2, 3], 0), "alone, it is the one");
+    }
+
+    #[test]
+    fn in_a_transaction_nobody_is_blamed_for_a_batch() {
+        let mut ledger = Ledger::default();
+        note(&mut ledger, Report { code: code::INVALID_TIMESTAMP, is_alone: true, ..report(0, 0, None) });
+        assert!(!ledger.is_ambiguous());
+        note(&mut ledger, Report { code: code::INVALID_TIMESTAMP, ..report(0, 0, None) });
+        assert!(ledger.is_ambiguous());
+        assert_eq!(ledger.failed()[1].error.kind(), ErrorKind::Abortable);
     }
 
     #[test]

@@ -64,8 +64,11 @@ pub(crate) struct Report {
     pub(crate) offset: Option<Offset>,
     /// What was handed over with the record.
     pub(crate) tag: u64,
-    /// Zero: written. Else why not.
+    /// Zero: written. Else why not: of the whole batch where librdkafka does not know better. Its text would tell more, but
+    /// it is freed before the report comes (2.12.1).
     pub(crate) code: i32,
+    /// Whether it was the only record of its batch.
+    pub(crate) is_alone: bool,
 }
 
 /// A copy of a record that came back with its report.
@@ -83,11 +86,13 @@ impl Event {
     /// The reports, in the order of the records of each partition; each with its record, which is lent to the call.
     #[inline]
     pub(crate) fn each_report(&mut self, mut note: impl FnMut(Report, &dyn Fn() -> Returned)) {
+        // SAFETY: the event is ours. An event has the records of one batch.
+        let is_alone = unsafe { rd::rd_kafka_event_message_count(self.0.as_ptr()) } == 1;
         loop {
             // SAFETY: the event is ours; other kinds of events have no messages, and answer with null.
             let message = unsafe { rd::rd_kafka_event_message_next(self.0.as_ptr()) };
             let Some(message) = NonNull::new(message.cast_mut()) else { break };
-            let report = report(message);
+            let report = report(message, is_alone);
             // The closure is gone when `note` returns, and the event with its messages is not.
             note(report, &|| returned(message, report));
         }
@@ -107,7 +112,7 @@ impl Event {
 }
 
 #[inline]
-fn report(message: NonNull<rd::rd_kafka_message_t>) -> Report {
+fn report(message: NonNull<rd::rd_kafka_message_t>, is_alone: bool) -> Report {
     let message = message.as_ptr();
     // SAFETY: the message belongs to its event, which is borrowed while reports are read, and its topic to the message.
     // The error is read as a number, since brokers may know more codes than our bindings.
@@ -121,25 +126,10 @@ fn report(message: NonNull<rd::rd_kafka_message_t>) -> Report {
             partition: (*message).partition,
             offset: Some((*message).offset).filter(|offset| *offset >= 0),
             tag: (*message)._private.addr() as u64,
-            code: match addr_of!((*message).err).cast::<i32>().read() {
-                code::NONE => code::NONE,
-                _ if is_bystander(message) => code::INVALID_DIFFERENT_RECORD,
-                code => code,
-            },
+            code: addr_of!((*message).err).cast::<i32>().read(),
+            is_alone,
         }
     }
-}
-
-/// Whether a record failed with its batch, for another record's sake. librdkafka gives it the batch's code where one record
-/// alone is to blame; what differs is the text.
-///
-/// # Safety
-///
-/// A message of an event that is not destroyed meanwhile.
-#[cold]
-unsafe fn is_bystander(message: *const rd::rd_kafka_message_t) -> bool {
-    // SAFETY: the message is valid by the caller's promise; the text belongs to it or is static, and is copied.
-    unsafe { text(rd::rd_kafka_message_produce_errstr(message)) }.contains("part of a batch which had")
 }
 
 /// Copies a record out of its event.

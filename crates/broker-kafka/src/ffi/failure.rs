@@ -34,6 +34,14 @@ pub(crate) mod code {
     pub(crate) const INVALID_TIMESTAMP: i32 = Code::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP as i32;
     /// The batch, or the record, is too large for the topic.
     pub(crate) const MSG_SIZE_TOO_LARGE: i32 = Code::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE as i32;
+    /// The topic is not there.
+    pub(crate) const UNKNOWN_TOPIC_OR_PART: i32 = Code::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32;
+    /// The same, as librdkafka says it.
+    pub(crate) const UNKNOWN_TOPIC: i32 = Code::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC as i32;
+    /// The topic has no such partition.
+    pub(crate) const UNKNOWN_PARTITION: i32 = Code::RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION as i32;
+    /// No access to the topic.
+    pub(crate) const TOPIC_AUTHORIZATION: i32 = Code::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED as i32;
     /// No connection.
     pub(crate) const TRANSPORT: i32 = Code::RD_KAFKA_RESP_ERR__TRANSPORT as i32;
     /// No connection to any broker.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rdkafka::bindings as rd;
 
-use super::failure::{self, Failure};
+use super::failure::{self, Failure, code};
 
 /// Owns a client; whatever belongs to it keeps it alive.
 pub(super) struct Handle {
@@ -55,11 +55,11 @@ impl Handle {
     pub(super) fn fatal(&self) -> Option<Failure> {
         let mut why = [0; 512];
         // SAFETY: the client lives and the buffer outlives the call; its text ends with a zero byte.
-        let (code, text) = unsafe {
-            let code = rd::rd_kafka_fatal_error(self.as_ptr(), why.as_mut_ptr(), why.len());
-            (code as i32, failure::text(why.as_ptr()))
+        let (found, text) = unsafe {
+            let found = rd::rd_kafka_fatal_error(self.as_ptr(), why.as_mut_ptr(), why.len());
+            (found as i32, failure::text(why.as_ptr()))
         };
-        (code != failure::code::NONE).then_some(Failure { code, text, retriable: false, abortable: false, fatal: true })
+        (found != code::NONE).then_some(Failure { code: found, text, retriable: false, abortable: false, fatal: true })
     }
 }
 
@@ -107,6 +107,19 @@ pub(crate) struct Complaint {
     pub(crate) text: String,
 }
 
+impl Complaint {
+    /// The partition that it is of, as librdkafka writes it: `TOPIC [PARTITION]: ...`, where the topic or partition is not
+    /// there or the user may not read it. Other texts name a broker at most.
+    pub(crate) fn partition(&self) -> Option<(&str, i32)> {
+        if !matches!(self.code, code::UNKNOWN_TOPIC_OR_PART | code::UNKNOWN_PARTITION | code::TOPIC_AUTHORIZATION) {
+            return None;
+        }
+        let (topic, rest) = self.text.split_once(" [")?;
+        let (partition, _) = rest.split_once("]: ")?;
+        Some((topic, partition.parse().ok()?))
+    }
+}
+
 /// Where a client leaves its complaints until somebody asks.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints(Mutex<Vec<Complaint>>);
@@ -131,5 +144,22 @@ impl Complaints {
     /// As the opaque of a client that keeps it alive.
     pub(super) fn as_opaque(self: &Arc<Self>) -> *mut c_void {
         Arc::as_ptr(self).cast_mut().cast()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_of_partitions_are_told_apart() {
+        let of = |code, text: &str| {
+            let complaint = Complaint { code, text: text.to_owned() };
+            complaint.partition().map(|(topic, partition)| (topic.to_owned(), partition))
+        };
+        let text = "orders.by-user [12]: topic does not exist (Broker: Unknown topic or partition)";
+        assert_eq!(of(code::UNKNOWN_TOPIC_OR_PART, text), Some(("orders.by-user".to_owned(), 12)));
+        assert_eq!(of(code::TRANSPORT, text), None);
+        assert_eq!(of(code::UNKNOWN_PARTITION, "FindCoordinator failed"), None);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) use conf::Conf;
 pub(crate) use event::{Event, Events, Report, Returned};
 pub(crate) use failure::{Failure, Outcome, code};
 pub(crate) use handle::{Complaint, Topic};
-pub(crate) use messages::{Message, Messages};
+pub(crate) use messages::Messages;
 pub(crate) use partitions::Partitions;
 pub(crate) use reader::Reader;
 pub(crate) use signal::Signal;

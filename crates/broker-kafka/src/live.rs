@@ -1,0 +1,247 @@
+//! A producer's handle of librdkafka, with its topics and its reports: what lives from one `init` to the next.
+
+use std::time::Duration;
+
+use millpond_broker_api::{Error, ErrorKind, Failure, Header, Outgoing, Result};
+
+use crate::deadline::Deadline;
+use crate::error;
+use crate::ffi::{self, Conf, Produce, Topic, Writer, code};
+use crate::reports::{Ledger, Reports};
+use crate::settings::{Client, KafkaSettings};
+
+/// May be overridden by the user's settings.
+const TUNED: [(&str, &str); 6] = [
+    ("linger.ms", "5"),
+    // Right after a commit the coordinator is busy for a moment: the default waits 100 ms before it asks again.
+    ("retry.backoff.ms", "5"),
+    ("queue.buffering.max.kbytes", "32768"),
+    ("queue.buffering.max.messages", "500000"),
+    ("reconnect.backoff.max.ms", "1000"),
+    // How long a topic that is not there may still be on its way.
+    ("topic.metadata.propagation.max.ms", "5000"),
+];
+
+/// What this producer is.
+const FIXED: [(&str, &str); 3] =
+    [("enable.idempotence", "true"), ("acks", "all"), ("delivery.report.only.error", "false")];
+
+/// `init` looks up so often whether it is hopeless: wrong credentials are told beside its answer.
+const LOOK_UP: Duration = Duration::from_millis(500);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A handle of librdkafka and what belongs to it.
+pub(crate) struct Live {
+    is_transactional: bool,
+    /// By number; `None`: librdkafka does not take the name.
+    topics: Vec<Option<Topic>>,
+    /// How many records it has taken.
+    sent: u64,
+    reports: Reports,
+    writer: Writer,
+}
+
+/// Why something came to an end without success.
+pub(crate) enum Stop {
+    /// Time is over; the same could be tried again.
+    Late(Error),
+    /// The transaction cannot be committed.
+    Abort(Error),
+    /// The handle is of no use any more.
+    Dead(Error),
+}
+
+/// Success, or why not.
+pub(crate) type Ending<T> = std::result::Result<T, Stop>;
+
+/// A transactional id, and how long its transactions may be open.
+pub(crate) type Identity<'a> = (&'a str, Duration);
+
+/// How many records travel together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Batching {
+    /// As many as there are.
+    Many,
+    /// Each alone, so that it is clear which one a broker refuses. Slow.
+    None,
+}
+
+impl Live {
+    /// Makes a client; it connects when it is used first.
+    pub(crate) fn new(settings: &KafkaSettings, identity: Option<Identity<'_>>, batching: Batching) -> Result<Self> {
+        let mut conf = Conf::new();
+        conf.set_all(TUNED)?;
+        conf.set_all(settings.client(Client::Producer))?;
+        conf.set_all(FIXED)?;
+        if let Some((id, timeout)) = identity {
+            conf.set("transactional.id", id)?;
+            conf.set("transaction.timeout.ms", &timeout.as_millis().to_string())?;
+        }
+        if batching == Batching::None {
+            conf.set("batch.num.messages", "1")?;
+        }
+        let (writer, events) = Writer::new(conf)?;
+        let reports = Reports::start(events)?;
+        if identity.is_none() {
+            reports.ledger().isolate();
+        }
+        Ok(Self { is_transactional: identity.is_some(), topics: Vec::new(), sent: 0, reports, writer })
+    }
+
+    /// Gives the next number to a topic.
+    pub(crate) fn add_topic(&mut self, name: &str) {
+        let number = u32::try_from(self.topics.len()).expect("memory ends before");
+        self.topics.push(self.writer.topic(name, number));
+    }
+
+    /// Takes a copy of a record; the answer is librdkafka's code.
+    #[inline]
+    pub(crate) fn send(&mut self, record: &Outgoing<'_>) -> i32 {
+        let Some(Some(topic)) = self.topics.get(record.topic.0 as usize) else { return code::UNKNOWN_TOPIC };
+        let produce = Produce {
+            partition: record.partition,
+            // librdkafka takes 0 for "now": the moment after it is nearer to what was meant.
+            timestamp: if record.timestamp == 0 { 1 } else { record.timestamp },
+            key: record.key,
+            value: record.value,
+            headers: record.headers,
+            tag: record.tag,
+        };
+        let answer = self.writer.produce(topic, &produce);
+        self.sent += u64::from(answer == code::NONE);
+        answer
+    }
+
+    /// What became of the records so far.
+    pub(crate) fn ledger(&self) -> std::sync::MutexGuard<'_, Ledger> {
+        self.reports.ledger()
+    }
+
+    /// The first record that failed.
+    pub(crate) fn first_failure(&self) -> Option<Failure> {
+        self.ledger().failed().first().cloned()
+    }
+
+    /// What made the handle useless, if anything.
+    pub(crate) fn fatal(&self, op: &'static str) -> Option<Error> {
+        self.writer.fatal().map(|failure| fatal(op, &failure))
+    }
+
+    /// Waits for the answers to all records, and for their reports; how many have none. Then what is fatal is known.
+    pub(crate) fn settle(&self, op: &'static str, deadline: &Deadline) -> Ending<usize> {
+        self.writer.flush(deadline.left());
+        self.resend(deadline);
+        let ledger = self.reports.await_answers(self.sent, deadline);
+        let outstanding = ledger.outstanding(self.sent);
+        let hopeless = ledger.hopeless().filter(|_| outstanding > 0).cloned();
+        drop(ledger);
+        match self.fatal(op) {
+            Some(error) => Err(Stop::Dead(error)),
+            None => hopeless.map_or(Ok(outstanding), |error| Err(Stop::Late(error))),
+        }
+    }
+
+    /// Waits for reports that follow their answers, and begins to count anew.
+    pub(crate) fn begin_anew(&self, deadline: &Deadline) {
+        self.reports.await_answers(self.sent, deadline).clear();
+    }
+
+    /// Begins a transaction, without a round trip.
+    pub(crate) fn begin(&self, op: &'static str) -> Ending<()> {
+        self.writer.begin().map_err(|failure| ended(op, &failure))
+    }
+
+    /// Fences former holders of the id.
+    pub(crate) fn take_id(&self, op: &'static str, deadline: &Deadline) -> Ending<()> {
+        loop {
+            let Err(failure) = self.writer.init(deadline.left().min(LOOK_UP)) else { return Ok(()) };
+            if let Some(hopeless) = self.ledger().hopeless() {
+                return Err(Stop::Late(hopeless.clone()));
+            }
+            if failure.fatal {
+                return Err(ended(op, &failure));
+            }
+            let error = error::of_client(op, failure.code, &failure.text);
+            if error.kind() != ErrorKind::Retriable || deadline.is_over() {
+                return Err(Stop::Late(error));
+            }
+            self.reports.pause(PAUSE);
+        }
+    }
+
+    /// Makes a call of a transaction until it ends; repeats what is retriable until the deadline.
+    pub(crate) fn repeat(
+        &self,
+        op: &'static str,
+        deadline: &Deadline,
+        call: impl Fn(&Writer, Duration) -> ffi::Outcome,
+    ) -> Ending<()> {
+        loop {
+            match call(&self.writer, deadline.left()) {
+                Ok(()) => return Ok(()),
+                Err(f) if f.retriable && !f.fatal && !f.abortable && !deadline.is_over() => self.reports.pause(PAUSE),
+                Err(f) => return Err(ended(op, &f)),
+            }
+        }
+    }
+
+    /// Sends again what shared a batch with a record that was refused: a broker refuses whole batches, and the others are
+    /// not to blame. Each goes alone, so that it is clear what a refusal is of.
+    fn resend(&self, deadline: &Deadline) {
+        drop(self.reports.await_answers(self.sent, deadline));
+        let mut suspects = self.reports.ledger().take_suspects().into_iter();
+        while !deadline.is_over()
+            && let Some(record) = suspects.next()
+        {
+            let headers: Vec<_> =
+                record.headers.iter().map(|(name, value)| Header { name, value: value.as_deref() }).collect();
+            let produce = Produce {
+                partition: record.partition,
+                timestamp: record.timestamp,
+                key: record.key.as_deref(),
+                value: record.value.as_deref(),
+                headers: &headers,
+                tag: record.tag,
+            };
+            let Some(Some(topic)) = self.topics.get(record.topic as usize) else { continue };
+            if self.writer.produce(topic, &produce) != code::NONE {
+                self.reports.ledger().put_back([record]);
+                break;
+            }
+            self.writer.flush(deadline.left());
+            drop(self.reports.await_answers(self.sent - suspects.len() as u64, deadline));
+        }
+        let mut ledger = self.reports.ledger();
+        ledger.put_back(suspects);
+        if !self.is_transactional {
+            ledger.isolate();
+        }
+    }
+}
+
+impl Drop for Live {
+    /// What has no answer yet is given up: who wants it written flushes.
+    fn drop(&mut self) {
+        self.writer.purge();
+    }
+}
+
+/// How a call has ended that failed. What is said without a flag is a call out of turn, and the transaction is in vain.
+fn ended(op: &'static str, failure: &ffi::Failure) -> Stop {
+    let error = error::of_client(op, failure.code, &failure.text);
+    match failure {
+        f if f.fatal => Stop::Dead(fatal(op, failure)),
+        f if f.retriable && !f.abortable => Stop::Late(error),
+        _ => Stop::Abort(error),
+    }
+}
+
+/// The error of a handle that is of no use any more. What the table takes for passing has not passed.
+fn fatal(op: &'static str, failure: &ffi::Failure) -> Error {
+    let error = error::of_client(op, failure.code, &failure.text);
+    match error.kind() {
+        ErrorKind::ProducerFenced | ErrorKind::Fatal => error,
+        _ => Error::new(ErrorKind::Fatal, op).caused_by(error),
+    }
+}
