@@ -83,7 +83,7 @@ impl Real {
             let stable = this.offset(topic, partition, At::StableEnd)?;
             let keys = this.keys_below(topic, partition, stable)?;
             Ok(match keys.get(tick.as_bytes()) {
-                Some(_) => this.keys_below(topic, partition, first + 1)?.get(tick.as_bytes()).is_none(),
+                Some(_) => !this.keys_below(topic, partition, first + 1)?.contains_key(tick.as_bytes()),
                 None => this.keys_below(topic, partition, end)?.values().all(|(times, _)| *times == 1),
             })
         };

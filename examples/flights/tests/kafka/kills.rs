@@ -25,7 +25,7 @@ fn kills() -> (u32, usize) {
 
 pub(crate) fn b134_no_duplicates_after_kill_9() {
     let world = World::new();
-    let report = kill_again_and_again(&world, "exactly-once");
+    let mut report = kill_again_and_again(&world, "exactly-once");
     let (_, with_open) = kills();
     assert!(report.open >= with_open, "only {} kills met an open transaction", report.open);
     assert_exact(&world, 1);

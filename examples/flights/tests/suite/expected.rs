@@ -8,8 +8,6 @@ use millpond_example_flights::flight::Totals;
 
 /// The file of January, as it lies in the source tree.
 pub(crate) const JANUARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/flights-2013-01.csv.gz");
-/// What the program must print for January.
-pub(crate) const JANUARY_JSON: &str = include_str!("january.json");
 
 /// The text of a gzipped file.
 pub(crate) fn text(path: &Path) -> String {

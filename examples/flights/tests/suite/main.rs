@@ -6,3 +6,6 @@ mod end_to_end;
 mod expected;
 mod parts;
 mod program;
+
+/// What the program must print for January.
+pub(crate) const JANUARY_JSON: &str = include_str!("january.json");

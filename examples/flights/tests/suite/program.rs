@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output};
 
-use crate::expected;
 
 fn flights(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_flights")).args(arguments).output().unwrap()
@@ -72,8 +71,8 @@ fn the_demo_prints_january_and_nothing_else_to_the_standard_output() {
     let output = flights(&["demo", "--json", file.to_str().unwrap()]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected::JANUARY_JSON);
-    assert_eq!(fs::read_to_string(file).unwrap(), expected::JANUARY_JSON);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), crate::JANUARY_JSON);
+    assert_eq!(fs::read_to_string(file).unwrap(), crate::JANUARY_JSON);
     let last = said.lines().last().unwrap();
     assert!(last.contains("replayed=27004 processed=27004 lag=0") && last.contains("top=UA:4637,B6:4427"), "{said}");
     assert!(!said.contains('\x1b'), "no terminal, no cursor: {said}");
@@ -83,7 +82,7 @@ fn the_demo_prints_january_and_nothing_else_to_the_standard_output() {
 fn a_file_that_cannot_be_written_is_named_after_the_totals_are_printed() {
     let output = flights(&["demo", "--json", "/nowhere/totals.json"]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected::JANUARY_JSON);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), crate::JANUARY_JSON);
     assert!(String::from_utf8(output.stderr).unwrap().contains("/nowhere/totals.json"));
 }
 
@@ -106,7 +105,7 @@ fn ctrl_c_ends_it_in_good_order() {
 fn rocks_without_a_state_directory_takes_one_and_removes_it() {
     let output = flights(&["demo", "--engine", "rocks"]);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected::JANUARY_JSON, "{said}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), crate::JANUARY_JSON, "{said}");
     let folder = said.lines().find_map(|line| line.strip_prefix("state is in ")?.strip_suffix(", removed at the end"));
     assert!(!std::path::Path::new(folder.unwrap()).exists(), "{said}");
 }
