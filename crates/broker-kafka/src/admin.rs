@@ -20,6 +20,9 @@ use crate::partitions::{self, Item};
 use crate::settings::WireSettings;
 use crate::wire::{Backoff, Cluster, Deadline, To, millis, text};
 
+#[cfg(test)]
+mod tests;
+
 const CREATE: &str = "create topic";
 const DELETE: &str = "delete topic";
 const DESCRIBE: &str = "describe topics";
