@@ -20,12 +20,16 @@ use crate::partitions::{self, Item};
 use crate::settings::WireSettings;
 use crate::wire::{Backoff, Cluster, Deadline, To, millis, text};
 
+#[cfg(test)]
+mod tests;
+
 const CREATE: &str = "create topic";
 const DELETE: &str = "delete topic";
 const DESCRIBE: &str = "describe topics";
 const SET: &str = "set topic configs";
 
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const INVALID_TOPIC_EXCEPTION: i16 = 17;
 const NOT_CONTROLLER: i16 = 41;
 const POLICY_VIOLATION: i16 = 44;
 
@@ -35,6 +39,9 @@ const TOPIC: i8 = 2;
 const OF_THE_TOPIC: i8 = 1;
 
 /// Administration, over connections of its own.
+///
+/// What got no answer is asked again. A topic that was created by the lost try then answers that it exists, as one that
+/// somebody else created would: the caller has to look at it in either case.
 #[derive(Debug)]
 pub(crate) struct KafkaAdmin {
     cluster: Cluster,
@@ -74,8 +81,11 @@ impl KafkaAdmin {
             if open.is_empty() {
                 return all;
             }
-            let answers = call(&mut self.cluster, &open);
+            let reached = self.cluster.connect(To::Controller);
+            let was_sent = reached.is_ok();
+            let answers = reached.and_then(|()| call(&mut self.cluster, &open));
             for progress in all.iter_mut().filter(|p| p.is_open()) {
+                progress.in_doubt |= was_sent && answers.is_err();
                 progress.take(op, &answers);
             }
             self.cluster.forget_controller();
@@ -133,10 +143,7 @@ impl Progress<'_> {
 
     fn take(&mut self, op: &'static str, answers: &Result<Answers>) {
         let error = match answers {
-            Err(e) => {
-                self.in_doubt = true;
-                e.clone()
-            }
+            Err(e) => e.clone(),
             Ok(answers) => match answers.get(self.name) {
                 Some((code::NONE, _)) => {
                     self.answer = Some(Ok(()));
@@ -301,7 +308,8 @@ fn known_topics(cluster: &mut Cluster, topics: &[&str]) -> Result<BTreeMap<Strin
                     TopicInfo { name: name.clone(), id: topic.topic_id.as_u128(), partitions, configs: Vec::new() };
                 known.insert(name, info);
             }
-            UNKNOWN_TOPIC_OR_PARTITION => {}
+            // A name that no topic can have is one that none has.
+            UNKNOWN_TOPIC_OR_PARTITION | INVALID_TOPIC_EXCEPTION => {}
             code => return Err(error::of_broker(DESCRIBE, code).with("topic", name)),
         }
     }

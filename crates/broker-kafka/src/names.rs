@@ -95,6 +95,14 @@ const NOWHERE: &[&str] = &[
     "value.serializer",
 ];
 
+/// The one of librdkafka's two names for the same thing that is stored: the later value counts, whatever the name.
+pub(crate) fn canonical(name: &str) -> &str {
+    match name {
+        "sasl.mechanisms" => "sasl.mechanism",
+        name => name,
+    }
+}
+
 /// Whether a value must never be shown.
 pub(crate) fn is_secret(name: &str) -> bool {
     ["password", "secret", "key.pem", "jaas", "oauthbearer", "keystore.key"].iter().any(|part| name.contains(part))

@@ -16,6 +16,7 @@ const DELETE: &str = "delete records";
 
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const LEADER_NOT_AVAILABLE: i16 = 5;
+const INVALID_TOPIC_EXCEPTION: i16 = 17;
 
 /// A partition, and what is asked of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,8 +253,13 @@ impl Leaders {
         let error = |code| error::of_broker(op, code).with("topic", topic).with("partition", partition);
         let topics = self.answer.as_ref().map_err(Clone::clone)?;
         let (code, partitions) = topics.get(topic).ok_or_else(|| error(UNKNOWN_TOPIC_OR_PARTITION))?;
-        if *code != code::NONE {
-            return Err(error(*code));
+        match *code {
+            code::NONE => {}
+            // A name that no topic can have.
+            INVALID_TOPIC_EXCEPTION => {
+                return Err(error::named(ErrorKind::UnknownTopic, op, *code).with("topic", topic));
+            }
+            code => return Err(error(code)),
         }
         match partitions.get(&partition) {
             None => Err(error(UNKNOWN_TOPIC_OR_PARTITION)),
@@ -270,7 +276,12 @@ mod tests {
 
     fn leaders() -> Leaders {
         let partitions = BTreeMap::from([(0, (0, 7)), (1, (5, -1)), (2, (0, -1)), (3, (9, 8))]);
-        let topics = [("t", (0, partitions)), ("gone", (3, BTreeMap::new())), ("secret", (29, BTreeMap::new()))];
+        let topics = [
+            ("t", (0, partitions)),
+            ("gone", (3, BTreeMap::new())),
+            ("secret", (29, BTreeMap::new())),
+            ("no name", (17, BTreeMap::new())),
+        ];
         Leaders { answer: Ok(topics.into_iter().map(|(name, row)| (name.to_owned(), row)).collect()) }
     }
 
@@ -285,6 +296,7 @@ mod tests {
         assert_eq!(kind("t", 4), Err(ErrorKind::UnknownTopic));
         assert_eq!(kind("gone", 0), Err(ErrorKind::UnknownTopic));
         assert_eq!(kind("never", 0), Err(ErrorKind::UnknownTopic));
+        assert_eq!(kind("no name", 0), Err(ErrorKind::UnknownTopic));
         assert_eq!(kind("secret", 0), Err(ErrorKind::Fatal));
         let unreachable = Leaders { answer: Err(Error::new(ErrorKind::Retriable, "connect")) };
         assert_eq!(unreachable.of(ASK, "t", 0).unwrap_err().kind(), ErrorKind::Retriable);

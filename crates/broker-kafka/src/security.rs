@@ -166,7 +166,7 @@ impl Tls {
 
 impl Sasl {
     fn of(values: &BTreeMap<&str, &str>) -> Result<Self> {
-        let Some(name) = values.get(MECHANISM).or_else(|| values.get(MECHANISMS)) else {
+        let Some(name) = values.get(MECHANISM) else {
             return Err(bad(MECHANISM, "use `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`, as the broker offers"));
         };
         let text = |name| match values.get(name) {
@@ -321,8 +321,8 @@ mod tests {
             let error = of(&rest).unwrap_err();
             assert!(error.to_string().contains(&format!("key=`{}`", all[left_out].0)), "{error}");
         }
-        let other_name = of(&[(PROTOCOL, "SASL_PLAINTEXT"), (MECHANISMS, "PLAIN"), all[2], all[3]]).unwrap();
-        assert_eq!((other_name.tls, other_name.sasl.unwrap().mechanism), (None, Mechanism::Plain));
+        let without_tls = of(&[(PROTOCOL, "SASL_PLAINTEXT"), (MECHANISM, "PLAIN"), all[2], all[3]]).unwrap();
+        assert_eq!((without_tls.tls, without_tls.sasl.unwrap().mechanism), (None, Mechanism::Plain));
     }
 
     #[test]

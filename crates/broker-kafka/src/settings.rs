@@ -128,7 +128,8 @@ impl KafkaSettings {
         if let Err(remedy) = check(name, value) {
             return refused(remedy);
         }
-        self.values.entry(prefix).or_default().insert(name.to_owned(), value.to_owned());
+        let name = names::canonical(name).to_owned();
+        self.values.entry(prefix).or_default().insert(name, value.to_owned());
         Ok(())
     }
 
@@ -317,12 +318,18 @@ mod tests {
             ("admin.default.api.timeout.ms", "2500"),
             ("socket.connection.setup.timeout.ms", "500"),
             ("broker.address.family", "v4"),
+            ("security.protocol", "sasl_plaintext"),
+            ("sasl.mechanism", "PLAIN"),
+            ("sasl.username", "u"),
+            ("sasl.password", "p"),
+            ("admin.sasl.mechanisms", "SCRAM-SHA-256"),
         ])
         .wire()
         .unwrap();
         assert_eq!((wire.client_id.as_str(), wire.family), ("own", Family::V4));
         let limits = [wire.connect_limit, wire.request_limit, wire.retry_limit].map(|limit| limit.as_millis());
         assert_eq!(limits, [500, 1500, 2500]);
+        assert_eq!(wire.security.sasl.unwrap().mechanism.name(), "SCRAM-SHA-256", "both names of it mean the same");
     }
 
     #[test]
