@@ -8,6 +8,7 @@
 //! | a cluster | [`KafkaBroker`] |
 //! | its address, security, client settings | [`KafkaSettings`] |
 
+mod assignment;
 mod broker;
 mod complaints;
 #[expect(dead_code, reason = "the cluster does not hand its clients out yet")]
@@ -16,7 +17,6 @@ mod deadline;
 mod error;
 mod ffi;
 mod live;
-mod partition;
 #[expect(dead_code, reason = "the cluster does not hand its clients out yet")]
 mod producer;
 mod reports;
