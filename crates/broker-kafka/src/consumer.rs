@@ -13,10 +13,10 @@ use millpond_broker_api::{
     Record, Records, Result, Source,
 };
 
+use crate::assignment::{Key, Part, Table};
 use crate::complaints::Watch;
 use crate::error;
 use crate::ffi::{Complaint, Conf, Messages, Partitions, Reader, code};
-use crate::partition::{Key, Part, Table};
 use crate::settings::{Client, KafkaSettings};
 
 /// A batch has at most so many records.

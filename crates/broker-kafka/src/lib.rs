@@ -10,6 +10,7 @@
 //! | to name a cluster among the settings of an application | [`Kafka`] |
 
 mod admin;
+mod assignment;
 mod broker;
 mod complaints;
 mod connector;
@@ -21,7 +22,6 @@ mod link;
 mod live;
 mod names;
 mod offsets;
-mod partition;
 mod partitions;
 mod producer;
 mod reports;

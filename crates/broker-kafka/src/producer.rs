@@ -373,3 +373,55 @@ fn list_of(offsets: &[GroupOffset<'_>]) -> Option<Partitions> {
     }
     Some(list)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody listens on port 1, so nothing here comes to an answer.
+    fn producer(options: &ProducerOptions<'_>) -> KafkaProducer {
+        KafkaProducer::new(&Arc::new(KafkaSettings::new("127.0.0.1:1")), options).unwrap()
+    }
+
+    fn record(producer: &mut KafkaProducer) -> Outgoing<'static> {
+        let topic = producer.topic("t");
+        Outgoing { topic, partition: 0, timestamp: 1, key: None, value: Some(b"v"), headers: &[], tag: 0 }
+    }
+
+    #[test]
+    fn a_topic_has_one_number() {
+        let mut producer = producer(&ProducerOptions::default());
+        let numbers = ["a", "b", "a", "zero\0byte"].map(|name| producer.topic(name).0);
+        assert_eq!(numbers, [0, 1, 0, 2]);
+        let bad = Outgoing { topic: TopicId(2), ..record(&mut producer) };
+        let error = producer.send(&bad).unwrap_err().to_string();
+        assert!(error.contains("zero\0byte"), "{error}");
+    }
+
+    #[test]
+    fn without_a_broker_records_wait_for_their_answer() {
+        let mut producer = producer(&ProducerOptions::default());
+        let record = record(&mut producer);
+        assert_eq!(producer.send(&record).unwrap(), Sent::Queued);
+        let flushed = producer.flush(Duration::from_millis(1)).unwrap();
+        assert_eq!((flushed.outstanding, flushed.failed.len()), (1, 0));
+    }
+
+    #[test]
+    fn without_a_broker_an_id_cannot_be_taken_yet() {
+        let mut producer = producer(&ProducerOptions::transactional("id"));
+        let record = record(&mut producer);
+        assert!(producer.init(Duration::from_millis(20)).is_err());
+        assert_eq!(producer.send(&record).unwrap_err().kind(), ErrorKind::Fatal, "not initialised");
+        assert!(producer.abort(Duration::ZERO).is_ok(), "nothing is open");
+    }
+
+    #[test]
+    fn a_timeout_that_the_client_cannot_keep_is_refused() {
+        let mut settings = KafkaSettings::new("127.0.0.1:1");
+        settings.set("producer.message.timeout.ms", "60000").unwrap();
+        let error = KafkaProducer::new(&Arc::new(settings), &ProducerOptions::transactional("id")).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Fatal);
+        assert!(error.to_string().contains("message.timeout.ms"), "{error}");
+    }
+}

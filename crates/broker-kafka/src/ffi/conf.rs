@@ -90,3 +90,21 @@ unsafe extern "C" fn on_log(_: *const rd::rd_kafka_t, level: c_int, facility: *c
         _ => tracing::debug!(target: "librdkafka", %facility, "{line}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_name_the_setting_and_not_the_value() {
+        let mut conf = Conf::new();
+        for (name, value) in [("no.such.setting", "secret"), ("linger.ms", "secret"), ("client.id", "sec\0ret")] {
+            let error = conf.set(name, value).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Fatal);
+            let text = error.to_string();
+            assert!(text.contains(name), "{text}");
+            assert!(!text.contains("sec\0ret"), "{text}");
+        }
+        conf.set("linger.ms", "7").unwrap();
+    }
+}

@@ -48,7 +48,7 @@ impl Handle {
             }
             topic
         };
-        Some(Topic { topic: NonNull::new(topic)?, _of: self.clone() })
+        Some(Topic { topic: NonNull::new(topic)?, of: self.clone() })
     }
 
     /// What made the client useless, if anything.
@@ -74,7 +74,7 @@ impl Drop for Handle {
 /// A topic of a client.
 pub(crate) struct Topic {
     topic: NonNull<rd::rd_kafka_topic_t>,
-    _of: Arc<Handle>,
+    of: Arc<Handle>,
 }
 
 // SAFETY: librdkafka's topics may be used by any threads at once.
@@ -84,6 +84,11 @@ impl Topic {
     /// Its address, which the messages of the topic carry.
     pub(crate) fn address(&self) -> usize {
         self.topic.as_ptr().addr()
+    }
+
+    /// Whether it is of this client.
+    pub(super) fn is_of(&self, handle: &Arc<Handle>) -> bool {
+        Arc::ptr_eq(&self.of, handle)
     }
 
     pub(super) fn as_ptr(&self) -> *mut rd::rd_kafka_topic_t {

@@ -15,7 +15,7 @@ pub(crate) struct Messages {
     slots: Box<[*mut rd::rd_kafka_message_t]>,
     /// The first so many slots hold a message each.
     len: usize,
-    _of: Arc<Handle>,
+    of: Arc<Handle>,
 }
 
 // SAFETY: messages have one owner and no ties to a thread.
@@ -23,7 +23,12 @@ unsafe impl Send for Messages {}
 
 impl Messages {
     pub(super) fn new(of: &Arc<Handle>, capacity: usize) -> Self {
-        Self { slots: vec![null_mut(); capacity].into_boxed_slice(), len: 0, _of: of.clone() }
+        Self { slots: vec![null_mut(); capacity].into_boxed_slice(), len: 0, of: of.clone() }
+    }
+
+    /// Whether they are of this client.
+    pub(super) fn are_of(&self, handle: &Arc<Handle>) -> bool {
+        Arc::ptr_eq(&self.of, handle)
     }
 
     pub(crate) fn len(&self) -> usize {

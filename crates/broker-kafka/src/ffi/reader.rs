@@ -85,6 +85,7 @@ impl Reader {
 
     /// Takes the messages that are there.
     pub(crate) fn read(&self, messages: &mut Messages) {
+        assert!(messages.are_of(&self.handle), "messages keep the client alive that they are of");
         messages.fill(self.queue);
     }
 

@@ -57,3 +57,39 @@ impl Wake for Signal {
         self.raised.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    #[test]
+    fn what_came_since_it_was_armed_ends_the_wait() {
+        let signal = Signal::default();
+        signal.arm();
+        signal.ready();
+        signal.wait(LONG);
+        assert!(!signal.take_woken());
+        signal.arm();
+        signal.wait(Duration::ZERO);
+    }
+
+    #[test]
+    fn a_waker_ends_this_wait_or_the_next() {
+        let signal = Arc::new(Signal::default());
+        let waker = Waker::from(signal.clone());
+        waker.wake_by_ref();
+        signal.arm();
+        signal.wait(LONG);
+        assert!(signal.take_woken(), "arming forgets no waker");
+        assert!(!signal.take_woken());
+        std::thread::scope(|scope| {
+            scope.spawn(|| waker.wake_by_ref());
+            signal.wait(LONG);
+        });
+        assert!(signal.take_woken());
+    }
+}

@@ -54,6 +54,7 @@ impl Writer {
     /// Takes a copy of a record; the answer is librdkafka's code.
     #[inline]
     pub(crate) fn produce(&self, topic: &Topic, record: &Produce<'_>) -> i32 {
+        debug_assert!(topic.is_of(&self.handle), "a topic is of its client");
         let (key, key_len) = parts(record.key);
         let (value, value_len) = parts(record.value);
         let headers = match record.headers {

@@ -279,3 +279,106 @@ impl Table {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::Conf;
+
+    const A: Source = Source(3);
+
+    /// A client that never connects: it has no address.
+    fn reader() -> Reader {
+        let mut conf = Conf::new();
+        conf.set("group.id", "test").unwrap();
+        Reader::new(conf).unwrap()
+    }
+
+    fn part(reader: &Reader, from: Offset) -> Part {
+        Part::new(reader, A, "t", 0, from).unwrap()
+    }
+
+    #[test]
+    fn records_move_it_and_what_is_behind_it_is_not_lent() {
+        let mut part = part(&reader(), 5);
+        assert!(!part.has_heard(part.next()));
+        assert_eq!((part.lend(4), part.next()), (None, 5));
+        assert_eq!((part.lend(7), part.next()), (Some(A), 8));
+        assert_eq!(part.lend(7), None, "twice");
+        assert!(part.has_heard(part.next()));
+    }
+
+    #[test]
+    fn the_end_is_known_until_more_comes() {
+        let mut part = part(&reader(), 5);
+        part.end(9);
+        assert_eq!((part.next(), part.end_at(9)), (9, Some(9)));
+        part.lend(9);
+        assert_eq!(part.end_at(part.next()), None);
+        part.seek(2).unwrap();
+        assert_eq!((part.next(), part.end_at(2), part.has_heard(2)), (2, None, false));
+    }
+
+    #[test]
+    fn a_faulty_one_is_silent_until_it_is_moved() {
+        let mut part = part(&reader(), 5);
+        let mut ended = Partitions::new(1);
+        part.stand_still(&mut ended);
+        assert!(ended.is_empty(), "librdkafka did not read it");
+        part.end(9);
+        assert_eq!((part.lend(5), part.next(), part.is_live()), (None, 5, false));
+        part.pause(Some(5));
+        part.seek(6).unwrap();
+        assert!(!part.is_live(), "it is still paused");
+        part.resume();
+        assert_eq!(part.lend(6), Some(A));
+    }
+
+    #[test]
+    fn negative_offsets_mean_nothing() {
+        let reader = reader();
+        assert_eq!(Part::new(&reader, A, "t", 0, -1).err().unwrap().kind(), ErrorKind::Fatal);
+        assert_eq!(part(&reader, 0).seek(-2).unwrap_err().kind(), ErrorKind::Fatal);
+    }
+
+    #[test]
+    fn what_is_live_is_read() {
+        let reader = reader();
+        let mut table = Table::default();
+        table.add(part(&reader, 5)).unwrap();
+        let settle = |table: &mut Table| {
+            let mut ended = Partitions::new(1);
+            let begun = table.settle(&mut ended);
+            (!ended.is_empty(), !begun.is_empty())
+        };
+        assert_eq!(settle(&mut table), (false, true), "added");
+        assert_eq!(settle(&mut table), (false, false), "nothing changed");
+        table.of_mut(A).unwrap().seek(1).unwrap();
+        assert_eq!(settle(&mut table), (true, true), "moved");
+        table.of_mut(A).unwrap().pause(None);
+        assert_eq!(settle(&mut table), (true, false), "paused");
+        table.of_mut(A).unwrap().resume();
+        assert_eq!(settle(&mut table), (false, true), "resumed");
+        let mut ended = Partitions::new(1);
+        table.remove(A, &mut ended);
+        assert!(!ended.is_empty() && table.of(A).is_none(), "removed");
+    }
+
+    #[test]
+    fn messages_find_their_partition() {
+        let reader = reader();
+        let mut table = Table::default();
+        for (source, topic, partition) in [(0, "a", 1), (1, "b", 0), (2, "a", 0)] {
+            table.add(Part::new(&reader, Source(source), topic, partition, 0).unwrap()).unwrap();
+        }
+        let key = |topic: &str, partition| Key { topic: reader.topic(topic).unwrap().address(), partition };
+        for (source, topic, partition) in [(2, "a", 0), (2, "a", 0), (1, "b", 0), (0, "a", 1)] {
+            let found = table.find(key(topic, partition)).map(|part| part.source());
+            assert_eq!(found, Some(Source(source)));
+            assert_eq!(table.named(topic, partition).map(|part| part.source()), Some(Source(source)));
+        }
+        assert!(table.find(key("b", 1)).is_none());
+        let twice = table.add(Part::new(&reader, Source(9), "b", 0, 0).unwrap());
+        assert_eq!(twice.unwrap_err().kind(), ErrorKind::Fatal, "one partition, two sources");
+    }
+}
