@@ -371,12 +371,15 @@ impl GroupMember {
     }
 
     /// The broker refused a worker's commit. If the generation is past, the new one is on its way to the worker, or has
-    /// overtaken it; if it is the present one, the heartbeat will hear the same.
+    /// overtaken it. If it is the present one, the member joins again: the heartbeat need not hear the same, and the worker
+    /// does nothing until it is told what is its own.
     fn refused(&mut self, worker: usize, generation: i32) {
         let Some(member) = &self.generation else { return };
         let Some(seat) = self.workers.get(worker) else { return };
         if member.generation > generation {
             seat.handle.tell(ToWorker::Assign { member: member.clone(), tasks: seat.tasks.clone() });
+        } else if member.generation == generation {
+            self.tell_metadata();
         }
     }
 

@@ -19,12 +19,14 @@ pub(crate) struct Collector {
     delivered: BTreeMap<(TopicId, i32), Option<Offset>>,
     /// Records sent since the last commit or abort.
     sent: u64,
+    /// A record of the interval that was refused: without it the interval is not whole, so nothing of it may be committed.
+    lost: Option<Error>,
 }
 
 impl Collector {
     /// `wait` bounds each call to the broker.
     pub(crate) fn new(producer: Box<dyn Producer>, wait: Duration) -> Self {
-        Self { producer, wait, delivered: BTreeMap::new(), sent: 0 }
+        Self { producer, wait, delivered: BTreeMap::new(), sent: 0, lost: None }
     }
 
     pub(crate) fn topic(&mut self, name: &str) -> TopicId {
@@ -46,10 +48,22 @@ impl Collector {
     #[inline]
     pub(crate) fn send(&mut self, record: &Outgoing<'_>) -> Result {
         self.sent += 1;
-        while self.producer.send(record).map_err(|e| Error::broker("send a record", e))? == Sent::Full {
-            self.flush()?;
+        loop {
+            match self.producer.send(record) {
+                Ok(Sent::Queued) => return Ok(()),
+                Ok(Sent::Full) => self.flush()?,
+                Err(e) => return Err(self.lose(Error::broker("send a record", e))),
+            }
         }
-        Ok(())
+    }
+
+    /// Remembers a record that was refused until the interval is given up.
+    #[cold]
+    fn lose(&mut self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Record {
+            self.lost.get_or_insert_with(|| error.clone());
+        }
+        error
     }
 
     /// Sets records on their way that the client still holds back, without waiting for their answers: the next
@@ -71,15 +85,19 @@ impl Collector {
 
     /// Answers how many records have no answer yet.
     fn flush_within(&mut self, wait: Duration) -> Result<usize> {
+        if let Some(error) = &self.lost {
+            return Err(error.clone());
+        }
         let flushed = self.producer.flush(wait).map_err(|e| Error::broker(WRITE, e))?;
         for Delivered { topic, partition, next, .. } in flushed.delivered {
             let known = self.delivered.entry((*topic, *partition)).or_insert(*next);
             // One report without an offset spoils the partition until it is asked for.
             *known = known.zip(*next).map(|(a, b)| a.max(b));
         }
-        match flushed.failed.first() {
-            Some(failure) => Err(refused(failure)),
-            None => Ok(flushed.outstanding),
+        let outstanding = flushed.outstanding;
+        match flushed.failed.first().map(refused) {
+            Some(error) => Err(self.lose(error)),
+            None => Ok(outstanding),
         }
     }
 
@@ -101,7 +119,7 @@ impl Collector {
     /// A commit is over: what was told belongs to the past.
     pub(crate) fn forget(&mut self) {
         self.delivered.clear();
-        self.sent = 0;
+        (self.sent, self.lost) = (0, None);
     }
 }
 

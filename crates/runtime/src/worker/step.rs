@@ -211,11 +211,23 @@ impl Worker {
         self.consumer.assign(&changes).map_err(|e| Error::broker("resume a partition", e))
     }
 
-    /// Gives every running task a turn.
+    /// Gives every running task a turn. If a record fails, and the application stops with it, what was done before is whole
+    /// (D14): it is committed, so that neither this task nor the others do it again.
     fn process(&mut self) -> Result<bool> {
         if self.is_paused() {
             return Ok(false);
         }
+        self.process_all().inspect_err(|error| {
+            if error.kind() == ErrorKind::Record
+                && !self.holding
+                && let Err(e) = self.commit()
+            {
+                tracing::warn!(worker = self.number, "what was done since the last commit is given up: {}", e.chain());
+            }
+        })
+    }
+
+    fn process_all(&mut self) -> Result<bool> {
         let shared = self.shared.clone();
         let mut cx = Processing::begin(&shared, &mut self.collector);
         let mut busy = false;
