@@ -1,6 +1,7 @@
 //! A worker's producer, and the next offsets that its reports have told (Kafka Streams' `RecordCollector`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::{
@@ -8,13 +9,15 @@ use millpond_broker_api::{
 };
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::instance::Closing;
 
 const WRITE: &str = "write records";
 
 /// One per worker: all its tasks write through it, in one transaction under exactly-once.
 pub(crate) struct Collector {
     producer: Box<dyn Producer>,
-    wait: Duration,
+    /// Bounds each call to the broker.
+    closing: Arc<Closing>,
     /// Since the last commit or abort, by partition; `None`: a report came without an offset.
     delivered: BTreeMap<(TopicId, i32), Option<Offset>>,
     /// Records sent since the last commit or abort.
@@ -24,9 +27,8 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// `wait` bounds each call to the broker.
-    pub(crate) fn new(producer: Box<dyn Producer>, wait: Duration) -> Self {
-        Self { producer, wait, delivered: BTreeMap::new(), sent: 0, lost: None }
+    pub(crate) fn new(producer: Box<dyn Producer>, closing: Arc<Closing>) -> Self {
+        Self { producer, closing, delivered: BTreeMap::new(), sent: 0, lost: None }
     }
 
     pub(crate) fn topic(&mut self, name: &str) -> TopicId {
@@ -41,7 +43,7 @@ impl Collector {
     /// Fences former holders of the transactional id, and ends their transactions.
     pub(crate) fn init(&mut self) -> Result {
         self.forget();
-        self.producer.init(self.wait).map_err(|e| Error::broker("take over the transactional id", e))
+        self.producer.init(self.closing.patience()).map_err(|e| Error::broker("take over the transactional id", e))
     }
 
     /// Hands a record over; when the producer's buffer is full it is flushed first.
@@ -74,11 +76,12 @@ impl Collector {
 
     /// Waits until every record has an answer. A record that could not be written is an error.
     pub(crate) fn flush(&mut self) -> Result {
-        match self.flush_within(self.wait)? {
+        let wait = self.closing.patience();
+        match self.flush_within(wait)? {
             0 => Ok(()),
             n => Err(Error::new(ErrorKind::Aborted, WRITE)
                 .with("unacknowledged records", n)
-                .with("after ms", self.wait.as_millis())
+                .with("after ms", wait.as_millis())
                 .remedy("the broker does not answer in time: see `request.timeout.ms`")),
         }
     }
@@ -108,12 +111,12 @@ impl Collector {
 
     /// Commits the transaction together with input offsets.
     pub(crate) fn commit(&mut self, member: &Member, offsets: &[GroupOffset<'_>]) -> CommitOutcome {
-        self.producer.commit(member, offsets, self.wait)
+        self.producer.commit(member, offsets, self.closing.patience())
     }
 
     pub(crate) fn abort(&mut self) -> Result {
         self.forget();
-        self.producer.abort(self.wait).map_err(|e| Error::broker("abort the transaction", e))
+        self.producer.abort(self.closing.patience()).map_err(|e| Error::broker("abort the transaction", e))
     }
 
     /// A commit is over: what was told belongs to the past.

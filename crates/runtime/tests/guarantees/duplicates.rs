@@ -116,3 +116,34 @@ fn b135_a_record_that_fails_costs_no_progress_of_what_was_done_before() {
         assert_eq!((seen(&mut world, 0), seen(&mut world, 1)), (text(0..160), text(0..170)), "{guarantee:?}");
     }
 }
+
+/// An output that the broker refuses leaves half of its record's effects with the producer. So nothing of the interval is
+/// committed with it, not even what was done before.
+#[test]
+fn a_record_of_which_half_was_written_is_not_committed_with_what_came_before() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let mut world = World::with_topology(Guarantee::ExactlyOnce, {
+        let broken = broken.clone();
+        let too_large = "x".repeat(2 << 20);
+        let mut builder = Topology::builder();
+        let records = builder.stream("in", Consumed::with(Utf8, Utf8)).flat_map_values(move |value: String| {
+            let half = value == "50" && broken.load(Ordering::Relaxed);
+            [Some(value), half.then(|| too_large.clone())].into_iter().flatten()
+        });
+        records.to("out", Produced::with(Utf8, Utf8));
+        builder.build().unwrap()
+    });
+    world.settings.commit_interval = Some(7 * SECOND);
+    world.start();
+    world.run(SECOND);
+    world.process_without_commit(0, 40);
+    let committed = world.committed_offset(0).unwrap();
+    world.send(0, 20);
+    let error = (0..20).find_map(|_| world.try_step().err()).expect("the output is refused");
+    assert!(error.chain().contains("message.max.bytes"), "{}", error.chain());
+    assert_eq!(world.committed_offset(0), Some(committed));
+    broken.store(false, Ordering::Relaxed);
+    world.start();
+    world.run(10 * SECOND);
+    assert_eq!(outputs(&world, "p0"), text(0..60));
+}
