@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use millpond_broker_api::ErrorKind;
-use millpond_broker_mem::{OpKind, Verdict};
+use millpond_broker_mem::{Op, OpKind, TransactionState, Verdict};
 use millpond_runtime::Counter;
 
-use crate::support::World;
+use crate::support::{TRANSACTIONAL_ID, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -48,7 +48,7 @@ fn b131_nothing_goes_on_until_the_question_is_answered() {
         while world.count_of(Counter::CommitFailedTotal) == 0 {
             world.run(Duration::from_millis(10));
         }
-        world.broker.set_faults(|op: millpond_broker_mem::Op<'_>| match op.kind() {
+        world.broker.set_faults(|op: Op<'_>| match op.kind() {
             OpKind::InitProducerId => Verdict::DropRequest,
             _ => Verdict::Pass,
         });
@@ -79,5 +79,24 @@ fn b131_a_lost_answer_and_a_kill() {
         world.send(1, 30);
         world.run(2 * SECOND);
         world.assert_exactly_once(&format!("{verdict:?}"));
+    }
+}
+
+/// The last commit of a clean stop: whoever comes next finds out.
+#[test]
+fn b131_a_lost_answer_at_a_stop() {
+    for (verdict, happened) in [(Verdict::DropReply, true), (Verdict::DropRequest, false)] {
+        let mut world = World::running();
+        world.process_without_commit(0, 30);
+        let committed = world.committed_offset(0).unwrap();
+        world.broker.plan(OpKind::EndTxn, verdict);
+        world.stop();
+        let known = if happened { 50 } else { committed };
+        assert_eq!(world.committed_offset(0), Some(known), "{verdict:?}");
+        assert_eq!(world.broker.transaction(TRANSACTIONAL_ID), Some(TransactionState::Idle), "{verdict:?}");
+        world.start();
+        world.run(2 * SECOND);
+        world.assert_exactly_once(&format!("{verdict:?}"));
+        assert_eq!(world.count_of(Counter::ProcessTotal), (50 - known) as u64, "{verdict:?}");
     }
 }
