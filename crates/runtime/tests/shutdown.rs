@@ -232,6 +232,11 @@ fn close(app: &App, time: Duration) -> Shutdown {
     closed
 }
 
+/// How many threads are left just then depends on how busy the machine is; that none stays is waited for.
+fn is_given_up(closed: Shutdown) -> bool {
+    matches!(closed, Shutdown::GivenUp { .. })
+}
+
 #[test]
 fn b123_with_a_transaction_open() {
     for guarantee in BOTH {
@@ -308,8 +313,7 @@ fn b123_during_a_rebalance_that_another_member_holds_up() {
             }
         }
         until("it waits for the answer to its join", || joins.load(Ordering::SeqCst));
-        let closed = close(&app, 2 * SECOND);
-        assert_eq!(closed, Shutdown::GivenUp { threads_left: 0 }, "{guarantee:?}: it could not leave");
+        assert!(is_given_up(close(&app, 2 * SECOND)), "{guarantee:?}: it could not leave");
         assert_eq!(world.committed(), world.total(), "{guarantee:?}: but it has committed");
         until("no thread is left", || machine.threads.load(Ordering::SeqCst) == 0);
     }
@@ -351,8 +355,8 @@ fn b123_while_the_broker_is_down() {
         let app = world.run(&mut machine);
         world.process(&machine, 10);
         world.down();
-        let given_up = Shutdown::GivenUp { threads_left: 0 };
-        assert_eq!(close(&app, 2 * SECOND), given_up, "{guarantee:?}: nothing could be committed");
+        assert!(is_given_up(close(&app, 2 * SECOND)), "{guarantee:?}: nothing could be committed");
+        until("no thread is left", || machine.threads.load(Ordering::SeqCst) == 0);
         drop(app);
         world.broker.clear_faults();
         world.is_whole_after(machine);
@@ -378,7 +382,8 @@ fn b123_while_a_commit_waits_for_a_broker_that_is_down() {
         // What was processed is with the broker already, so the offsets are the first to wait.
         app.request_commit();
         until("a commit waits", || commits.load(Ordering::SeqCst));
-        assert_eq!(close(&app, SECOND), Shutdown::GivenUp { threads_left: 1 }, "{guarantee:?}");
+        let closed = close(&app, SECOND);
+        assert!(matches!(closed, Shutdown::GivenUp { threads_left: 1.. }), "{guarantee:?}: {closed:?}");
         until("the call is over", || machine.threads.load(Ordering::SeqCst) == 0);
         assert_eq!(close(&app, SECOND), Shutdown::GivenUp { threads_left: 0 }, "{guarantee:?}: called again");
         drop(app);
@@ -403,7 +408,8 @@ fn b123_inside_a_users_function() {
         gate.entered.store(false, Ordering::SeqCst);
         world.send(10);
         until("the function is entered", || gate.entered.load(Ordering::SeqCst));
-        assert_eq!(close(&app, SECOND), Shutdown::GivenUp { threads_left: 1 }, "{guarantee:?}");
+        let closed = close(&app, SECOND);
+        assert!(matches!(closed, Shutdown::GivenUp { threads_left: 1.. }), "{guarantee:?}: {closed:?}");
         assert!(world.broker.group("app").unwrap().members.is_empty(), "{guarantee:?}: it has left");
         drop(app);
 

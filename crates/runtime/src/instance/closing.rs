@@ -9,7 +9,7 @@ use crate::ports::Clock;
 /// The part of the time for a close that the member has for itself, to leave the group.
 const LEAVING: u32 = 5;
 /// The part in which threads come to their ends.
-const ENDING: u32 = 20;
+const ENDING: u32 = 10;
 
 /// Until when an instance may take to close; shared by its member and all its workers.
 pub(crate) struct Closing {
@@ -85,8 +85,8 @@ mod tests {
         assert_eq!(closing.patience(), 8 * second, "the rest is for the member");
         clock.advance(8 * second);
         assert!(closing.is_late_for_work() && closing.patience().is_zero());
-        assert_eq!(closing.left(), 3 * second / 2);
-        clock.advance(2 * second);
+        assert_eq!(closing.left(), second);
+        clock.advance(second);
         assert!(closing.left().is_zero());
     }
 }
