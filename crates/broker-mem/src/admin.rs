@@ -1,7 +1,6 @@
 //! Administration of topics.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use millpond_broker_api::{Admin, At, Error, ErrorKind, NewTopic, Offset, Result, TopicInfo};
 
@@ -17,7 +16,7 @@ impl MemAdmin {
     /// Runs an operation unless a fault keeps it from the broker.
     fn run<T>(&self, op: &'static str, work: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         let state = self.shared.lock();
-        let (mut state, effect) = self.shared.ask(state, Op::Admin { op }, Duration::MAX);
+        let (mut state, effect) = self.shared.ask(state, Op::Admin { op }, self.shared.options.request_timeout);
         match effect {
             Effect::Unheard => return Err(unanswered(op)),
             Effect::Refused(kind) => return Err(Error::new(kind, op)),

@@ -155,6 +155,7 @@ impl Buffer {
         max_wait: Duration,
     ) -> Result<()> {
         let mut state = shared.lock();
+        let deadline = shared.now().saturating_add(max_wait);
         let mut places = std::mem::take(&mut self.dirty);
         for &place in &places {
             // Asked for each partition, since the lock is given back while a late answer is waited for.
@@ -165,7 +166,8 @@ impl Buffer {
                 return Err(fenced);
             }
             let effect;
-            (state, effect) = self.ask(shared, state, place, transaction.map(|(id, _)| id), max_wait);
+            let left = deadline.saturating_sub(shared.now());
+            (state, effect) = self.ask(shared, state, place, transaction.map(|(id, _)| id), left);
             if !self.write_one(shared, &mut state, place, transaction, effect) {
                 self.dirty.push(place);
             }

@@ -159,15 +159,16 @@ impl Consumer for MemConsumer {
         let mut state = shared.lock();
         let budget =
             Budget { records: shared.options.max_poll_records, bytes: shared.options.max_poll_bytes, lent_any: false };
+        let mut lost = false;
         match state.faults.before(Op::Fetch { consumer: self.number }) {
             Verdict::Pass | Verdict::Unstable | Verdict::Code(_) => {}
             Verdict::Delay(late) => self.silent_until = shared.now().saturating_add(late),
             Verdict::Fail(kind) => return Err(Error::new(kind, POLL)),
-            Verdict::DropRequest | Verdict::DropReply | Verdict::Disconnect => return Ok(self.lend()),
+            Verdict::DropRequest | Verdict::DropReply | Verdict::Disconnect => lost = true,
         }
         let mut deadline = None;
         loop {
-            if self.silent_until.is_zero() || self.silent_until <= shared.now() {
+            if !lost && (self.silent_until.is_zero() || self.silent_until <= shared.now()) {
                 self.silent_until = Duration::ZERO;
                 self.fetch(&state, budget);
             }

@@ -121,8 +121,8 @@ impl Op<'_> {
 
 /// What becomes of an [`Op`].
 ///
-/// A client whose reply is lost or late finds out when its call's `max_wait` is over; with a manual clock that is at once.
-/// So a commit answers [`Unknown`](millpond_broker_api::CommitOutcome::Unknown), a flush reports records as outstanding,
+/// A client whose request is lost finds out when its call's `max_wait` is over (an administrator's: the request timeout);
+/// with a manual clock, and where only the reply is lost, that is at once. So a commit answers [`Unknown`](millpond_broker_api::CommitOutcome::Unknown), a flush reports records as outstanding,
 /// other calls are [`Retriable`](ErrorKind::Retriable). A link whose request or reply is lost reports
 /// [`Disconnected`](millpond_broker_api::membership::Incoming::Disconnected) after the request timeout.
 #[non_exhaustive]

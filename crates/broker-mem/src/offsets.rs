@@ -37,13 +37,17 @@ impl GroupOffsets for MemOffsets {
         let verdict = state.faults.before(Op::OffsetFetch { group });
         let unstable = |(topic, partition): (&str, i32)| Stable::Unstable { topic: topic.to_owned(), partition };
         match verdict {
+            Verdict::DropRequest | Verdict::Disconnect => {
+                drop(self.shared.silence(state, max_wait));
+                return Err(unanswered(FETCH));
+            }
             Verdict::Unstable => {
                 if let Some(first) = of.first() {
                     return Ok(unstable(*first));
                 }
             }
             Verdict::Fail(kind) => return Err(Error::new(kind, FETCH).with("group", group)),
-            Verdict::DropRequest | Verdict::DropReply | Verdict::Disconnect => return Err(unanswered(FETCH)),
+            Verdict::DropReply => return Err(unanswered(FETCH)),
             Verdict::Delay(late) if late > max_wait => return Err(unanswered(FETCH)),
             Verdict::Delay(_) | Verdict::Pass | Verdict::Code(_) => {}
         }

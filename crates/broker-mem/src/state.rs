@@ -109,19 +109,28 @@ impl Shared {
         guard
     }
 
-    /// Asks the faults what becomes of a request; waits for a late answer as long as the caller would.
+    /// Lets the time pass in which a caller waits for an answer that does not come.
+    pub(crate) fn silence<'a>(&'a self, mut guard: Guard<'a>, max_wait: Duration) -> Guard<'a> {
+        let deadline = self.now().saturating_add(max_wait);
+        while self.waits() && self.now() < deadline {
+            guard = self.wait(guard, deadline);
+        }
+        guard
+    }
+
+    /// Asks the faults what becomes of a request; waits for a late answer, or in vain, as long as the caller would.
     pub(crate) fn ask<'a>(&'a self, mut guard: Guard<'a>, op: Op<'_>, max_wait: Duration) -> (Guard<'a>, Effect) {
         let effect = match guard.faults.before(op) {
             Verdict::Pass | Verdict::Unstable | Verdict::Code(_) => Effect::Done,
-            Verdict::DropRequest | Verdict::Disconnect => Effect::Unheard,
+            Verdict::DropRequest | Verdict::Disconnect => {
+                guard = self.silence(guard, max_wait);
+                Effect::Unheard
+            }
             Verdict::DropReply => Effect::Unanswered,
             Verdict::Fail(kind) => Effect::Refused(kind),
             Verdict::Delay(late) if late > max_wait => Effect::Unanswered,
             Verdict::Delay(late) => {
-                let deadline = self.now().saturating_add(late);
-                while self.waits() && self.now() < deadline {
-                    guard = self.wait(guard, deadline);
-                }
+                guard = self.silence(guard, late);
                 Effect::Done
             }
         };

@@ -3,7 +3,7 @@
 #[cfg(feature = "kafka")]
 pub use millpond_broker_kafka::{Kafka, KafkaBroker, KafkaSettings};
 pub use millpond_broker_mem::EmbeddedBroker;
-pub use millpond_runtime::{App, AppState, ErrorPolicy, Guarantee, Settings};
+pub use millpond_runtime::{App, AppState, ErrorPolicy, Guarantee, Settings, Shutdown};
 pub use millpond_store_mem::MemEngine as Memory;
 #[cfg(feature = "rocks")]
 pub use millpond_store_rocks::{RocksEngine as Rocks, RocksSettings};

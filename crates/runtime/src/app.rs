@@ -38,6 +38,21 @@ pub enum AppState {
     Failed,
 }
 
+/// How an application has ended that was given a time for it.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// All that was done is committed, everything is closed, and the instance has left the group.
+    Clean,
+    /// The time was over, or the cluster did not answer. What was not committed is done again by the next owner, as after a
+    /// crash; under exactly-once it counts once.
+    GivenUp {
+        /// Threads that are not over: inside a function of the user, or in a call to the broker that began before the close.
+        /// They commit nothing any more, and end by themselves when it returns (a call after `request.timeout.ms`).
+        threads_left: usize,
+    },
+}
+
 /// A task of this instance, and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskProgress {
@@ -213,8 +228,31 @@ impl App {
         ends.error.clone().map_or(Ok(()), Err)
     }
 
+    /// Stops in good order, as [`App::shutdown`] does, and gives up what is not done in time (Kafka Streams' `close(Duration)`):
+    /// returns when all is done, or when the time is over. The last fifth of the time is for leaving the group.
+    ///
+    /// Called again it waits for what is left; the time can only become shorter. The state directory is free once no thread
+    /// is left and the `App` is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The error that the application has ended with.
+    pub fn shutdown_within(&self, time: Duration) -> Result<Shutdown> {
+        self.shared.closing.within(time);
+        self.stop();
+        let ends = self.status.lock();
+        let waited = self.status.changed.wait_timeout_while(ends, time, |ends| ends.running > 0);
+        let ends = waited.unwrap_or_else(PoisonError::into_inner).0;
+        match &ends.error {
+            Some(error) => Err(error.clone()),
+            None if ends.running == 0 && self.shared.closing.is_clean() => Ok(Shutdown::Clean),
+            None => Ok(Shutdown::GivenUp { threads_left: ends.running }),
+        }
+    }
+
     /// Stops in good order: every worker commits, closes its tasks, and the instance leaves the group at once. Waits for all
-    /// of it.
+    /// of it: for a cluster that does not answer several times `request.timeout.ms`, for a function of the user for ever.
+    /// [`App::shutdown_within`] does not.
     pub fn shutdown(mut self) -> Result {
         self.stop();
         for thread in std::mem::take(&mut self.threads) {

@@ -26,7 +26,7 @@ mod task;
 mod topics;
 mod worker;
 
-pub use app::{App, AppState, Progress, TaskProgress};
+pub use app::{App, AppState, Progress, Shutdown, TaskProgress};
 pub use assign::{ClusterView, MemberView, Subscription, TaskAssignment, assign};
 pub use builder::AppBuilder;
 pub use error::{Disposition, Error, ErrorKind, Result};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::common::{SECOND, alone, at, create, is_committed, send, transactional};
 use millpond_broker_api::membership::{Incoming, Reply, Request, code};
-use millpond_broker_api::{Broker, Change, Isolation, ProducerOptions, Source};
-use millpond_broker_mem::{EmbeddedBroker, OpKind, Options, Verdict};
+use millpond_broker_api::{Broker, Change, CommitOutcome, Isolation, ProducerOptions, Source};
+use millpond_broker_mem::{EmbeddedBroker, Op, OpKind, Options, Verdict};
 
 const LONG: Duration = Duration::from_secs(60);
 const ROUNDS: usize = 100;
@@ -183,4 +183,32 @@ fn link_waits_for_the_others() {
         assert_eq!(joined(one.receive(LONG)).0, 2);
         assert_eq!(waiting.join().unwrap(), 2);
     });
+}
+
+/// Whoever asks a broker that is down waits as long as it said, over all partitions together, and not longer.
+#[test]
+fn a_lost_request_takes_the_time_that_its_caller_gives_it() {
+    const TIME: Duration = Duration::from_millis(400);
+    let broker = broker(Options { request_timeout: TIME, ..Options::default() });
+    let clock = broker.clock();
+    let timed = |what: &str, call: &mut dyn FnMut()| {
+        let start = clock.now();
+        call();
+        let took = clock.now() - start;
+        assert!((TIME..2 * TIME).contains(&took), "{what} took {took:?}");
+    };
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
+    (0..2).for_each(|partition| send(&mut *producer, partition, "x"));
+    let mut consumer = broker.consumer(&Isolation::ReadCommitted.into()).unwrap();
+    let (mut offsets, mut admin) = (broker.offsets().unwrap(), broker.admin().unwrap());
+    let mut transaction = transactional(&broker, "id");
+    broker.set_faults(|_: Op<'_>| Verdict::DropRequest);
+    timed("a flush", &mut || assert_eq!(producer.flush(TIME).unwrap().outstanding, 2));
+    timed("a poll", &mut || assert!(consumer.poll(TIME).unwrap().is_empty()));
+    timed("a question for offsets", &mut || drop(offsets.fetch_stable("g", &[("t", 0)], TIME).unwrap_err()));
+    timed("an administrator", &mut || drop(admin.describe(&["t"]).unwrap_err()));
+    timed("a commit", &mut || {
+        assert!(matches!(transaction.commit(&alone("g"), &at(1), TIME), CommitOutcome::Unknown(_)))
+    });
+    timed("a takeover of the id", &mut || drop(transaction.init(TIME).unwrap_err()));
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use millpond_broker_api::Member;
 use millpond_broker_api::membership::{
-    Command, Event, Incoming, Link, Machine, MemberInfo, Request, Settings as MemberSettings, State, Why, protocol,
+    Command, Event, Incoming, Link, Machine, MemberInfo, Reply, Request, Settings as MemberSettings, State, Why, code,
+    protocol,
 };
 
 use super::distribute::distribute;
@@ -39,6 +40,8 @@ pub(crate) struct GroupMember {
     /// The last generation that this member had an assignment of; kept when a membership is lost.
     last_generation: Option<i32>,
     stopping: bool,
+    /// The coordinator has taken its leave.
+    left: bool,
     gone: bool,
     failed: Option<Error>,
     /// Since when the group's coordinator is looked for.
@@ -73,6 +76,7 @@ impl GroupMember {
             generation: None,
             last_generation: None,
             stopping: false,
+            left: false,
             gone: false,
             failed: None,
             finding_since: None,
@@ -101,10 +105,13 @@ impl GroupMember {
         }
         let mut busy = self.hear_workers()?;
         self.watch_workers()?;
+        self.watch_time()?;
         let now = self.shared.ports.clock.now();
         let wait = if busy { Duration::ZERO } else { self.machine.deadline().saturating_sub(now).min(max_wait) };
+        let wait = wait.min(self.shared.closing.left());
         while let Some(incoming) = self.link.receive(if busy { Duration::ZERO } else { wait }) {
             busy = true;
+            self.left |= matches!(incoming, Incoming::Reply(Reply::Leave { code: code::NONE }));
             self.handle(match incoming {
                 Incoming::Reply(reply) => Event::Reply(reply),
                 Incoming::Disconnected => Event::Disconnected,
@@ -178,6 +185,9 @@ impl GroupMember {
             Command::Lost(why) => self.lost(why),
             Command::Gone => {
                 self.gone = true;
+                if self.generation.is_some() && !self.left {
+                    self.shared.closing.fall_short();
+                }
                 if self.failed.is_none() && !self.stopping {
                     self.failed =
                         Some(Error::new(ErrorKind::Fatal, "stay in the group").with("group", &self.shared.group));
@@ -357,6 +367,24 @@ impl GroupMember {
         }
     }
 
+    /// An application that is being closed does not wait for ever: neither for a worker that makes no step, whose tasks are
+    /// another's then, nor for a coordinator that does not answer.
+    fn watch_time(&mut self) -> Result {
+        if self.shared.closing.left().is_zero() {
+            self.shared.closing.fall_short();
+            self.gone = true;
+        } else if self.shared.closing.is_late_for_work() && self.workers.iter().any(|w| !w.stopped) {
+            self.shared.closing.fall_short();
+            for worker in self.workers.iter_mut().filter(|w| !w.stopped) {
+                worker.give_away();
+                worker.stopped = true;
+            }
+            self.stopping = true;
+            self.leave_if_stopped();
+        }
+        self.run_commands()
+    }
+
     /// A worker has the tasks of a generation, and has given back all others.
     fn acknowledged(&mut self, worker: usize, generation: i32) {
         let present = self.generation.as_ref().is_some_and(|m| m.generation == generation);
@@ -371,12 +399,15 @@ impl GroupMember {
     }
 
     /// The broker refused a worker's commit. If the generation is past, the new one is on its way to the worker, or has
-    /// overtaken it; if it is the present one, the heartbeat will hear the same.
+    /// overtaken it. If it is the present one, the member joins again: the heartbeat need not hear the same, and the worker
+    /// does nothing until it is told what is its own.
     fn refused(&mut self, worker: usize, generation: i32) {
         let Some(member) = &self.generation else { return };
         let Some(seat) = self.workers.get(worker) else { return };
         if member.generation > generation {
             seat.handle.tell(ToWorker::Assign { member: member.clone(), tasks: seat.tasks.clone() });
+        } else if member.generation == generation {
+            self.tell_metadata();
         }
     }
 

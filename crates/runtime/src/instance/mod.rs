@@ -1,5 +1,6 @@
 //! An instance: one group member and its workers, as parts that threads run or a simulator steps.
 
+mod closing;
 mod engines;
 mod shared;
 
@@ -20,6 +21,7 @@ use crate::task::TaskId;
 use crate::topics;
 use crate::worker::{Ends, Pulse, ToMember, Worker};
 
+pub(crate) use self::closing::Closing;
 pub use self::engines::engine_memory;
 pub(crate) use self::shared::Shared;
 

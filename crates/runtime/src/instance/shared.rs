@@ -8,8 +8,8 @@ use millpond_broker_api::{Broker, ProducerOptions};
 use millpond_store_api::Engine;
 use millpond_topology::Topology;
 
-use super::InstanceSpec;
 use super::engines::{check_engines, memory};
+use super::{Closing, InstanceSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::Collector;
 use crate::plan::Plan;
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) caching: bool,
     pub(crate) commit_interval: Duration,
     pub(crate) locks: TaskLocks,
+    /// How long is left when the instance is being closed.
+    pub(crate) closing: Arc<Closing>,
     /// The group's coordinator has not answered for a while.
     pub(crate) disconnected: AtomicBool,
     /// Until when nobody else can have been given this instance's work, in microseconds of the clock's monotonic time.
@@ -65,6 +67,7 @@ impl Shared {
             caching: memory.cache > 0,
             commit_interval: settings.effective_commit_interval(),
             locks: TaskLocks::default(),
+            closing: Arc::new(Closing::new(ports.clock.clone(), settings.request_timeout)),
             disconnected: AtomicBool::new(false),
             exclusive_until: AtomicU64::new(0),
             settings,
@@ -114,7 +117,7 @@ impl Shared {
         };
         let producer =
             self.broker.producer(&options).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;
-        Ok(Collector::new(producer, self.settings.request_timeout))
+        Ok(Collector::new(producer, Arc::clone(&self.closing)))
     }
 
     fn transactional_id(&self, worker: usize) -> String {

@@ -1,6 +1,7 @@
 //! A worker's producer, and the next offsets that its reports have told (Kafka Streams' `RecordCollector`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::{
@@ -8,23 +9,26 @@ use millpond_broker_api::{
 };
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::instance::Closing;
 
 const WRITE: &str = "write records";
 
 /// One per worker: all its tasks write through it, in one transaction under exactly-once.
 pub(crate) struct Collector {
     producer: Box<dyn Producer>,
-    wait: Duration,
+    /// Bounds each call to the broker.
+    closing: Arc<Closing>,
     /// Since the last commit or abort, by partition; `None`: a report came without an offset.
     delivered: BTreeMap<(TopicId, i32), Option<Offset>>,
     /// Records sent since the last commit or abort.
     sent: u64,
+    /// A record of the interval that was refused: without it the interval is not whole, so nothing of it may be committed.
+    lost: Option<Error>,
 }
 
 impl Collector {
-    /// `wait` bounds each call to the broker.
-    pub(crate) fn new(producer: Box<dyn Producer>, wait: Duration) -> Self {
-        Self { producer, wait, delivered: BTreeMap::new(), sent: 0 }
+    pub(crate) fn new(producer: Box<dyn Producer>, closing: Arc<Closing>) -> Self {
+        Self { producer, closing, delivered: BTreeMap::new(), sent: 0, lost: None }
     }
 
     pub(crate) fn topic(&mut self, name: &str) -> TopicId {
@@ -39,17 +43,29 @@ impl Collector {
     /// Fences former holders of the transactional id, and ends their transactions.
     pub(crate) fn init(&mut self) -> Result {
         self.forget();
-        self.producer.init(self.wait).map_err(|e| Error::broker("take over the transactional id", e))
+        self.producer.init(self.closing.patience()).map_err(|e| Error::broker("take over the transactional id", e))
     }
 
     /// Hands a record over; when the producer's buffer is full it is flushed first.
     #[inline]
     pub(crate) fn send(&mut self, record: &Outgoing<'_>) -> Result {
         self.sent += 1;
-        while self.producer.send(record).map_err(|e| Error::broker("send a record", e))? == Sent::Full {
-            self.flush()?;
+        loop {
+            match self.producer.send(record) {
+                Ok(Sent::Queued) => return Ok(()),
+                Ok(Sent::Full) => self.flush()?,
+                Err(e) => return Err(self.lose(Error::broker("send a record", e))),
+            }
         }
-        Ok(())
+    }
+
+    /// Remembers a record that was refused until the interval is given up.
+    #[cold]
+    fn lose(&mut self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Record {
+            self.lost.get_or_insert_with(|| error.clone());
+        }
+        error
     }
 
     /// Sets records on their way that the client still holds back, without waiting for their answers: the next
@@ -60,26 +76,31 @@ impl Collector {
 
     /// Waits until every record has an answer. A record that could not be written is an error.
     pub(crate) fn flush(&mut self) -> Result {
-        match self.flush_within(self.wait)? {
+        let wait = self.closing.patience();
+        match self.flush_within(wait)? {
             0 => Ok(()),
             n => Err(Error::new(ErrorKind::Aborted, WRITE)
                 .with("unacknowledged records", n)
-                .with("after ms", self.wait.as_millis())
+                .with("after ms", wait.as_millis())
                 .remedy("the broker does not answer in time: see `request.timeout.ms`")),
         }
     }
 
     /// Answers how many records have no answer yet.
     fn flush_within(&mut self, wait: Duration) -> Result<usize> {
+        if let Some(error) = &self.lost {
+            return Err(error.clone());
+        }
         let flushed = self.producer.flush(wait).map_err(|e| Error::broker(WRITE, e))?;
         for Delivered { topic, partition, next, .. } in flushed.delivered {
             let known = self.delivered.entry((*topic, *partition)).or_insert(*next);
             // One report without an offset spoils the partition until it is asked for.
             *known = known.zip(*next).map(|(a, b)| a.max(b));
         }
-        match flushed.failed.first() {
-            Some(failure) => Err(refused(failure)),
-            None => Ok(flushed.outstanding),
+        let outstanding = flushed.outstanding;
+        match flushed.failed.first().map(refused) {
+            Some(error) => Err(self.lose(error)),
+            None => Ok(outstanding),
         }
     }
 
@@ -90,18 +111,18 @@ impl Collector {
 
     /// Commits the transaction together with input offsets.
     pub(crate) fn commit(&mut self, member: &Member, offsets: &[GroupOffset<'_>]) -> CommitOutcome {
-        self.producer.commit(member, offsets, self.wait)
+        self.producer.commit(member, offsets, self.closing.patience())
     }
 
     pub(crate) fn abort(&mut self) -> Result {
         self.forget();
-        self.producer.abort(self.wait).map_err(|e| Error::broker("abort the transaction", e))
+        self.producer.abort(self.closing.patience()).map_err(|e| Error::broker("abort the transaction", e))
     }
 
     /// A commit is over: what was told belongs to the past.
     pub(crate) fn forget(&mut self) {
         self.delivered.clear();
-        self.sent = 0;
+        (self.sent, self.lost) = (0, None);
     }
 }
 

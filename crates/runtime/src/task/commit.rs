@@ -77,7 +77,7 @@ impl Worker {
         self.apply_all()?;
         self.shared.pass(FailPoint::CommitApplied)?;
         if !self.exactly_once() {
-            let wait = self.shared.settings.request_timeout;
+            let wait = self.shared.closing.patience();
             let outcome = self.offsets.commit(&member, &Self::group_offsets(&self.tasks, &progress, skew), wait);
             if !self.conclude_offsets(outcome)? {
                 progress.clear();

@@ -119,7 +119,7 @@ impl Worker {
             // Our own transaction is not over.
             return Ok(false);
         }
-        let wait = self.shared.settings.request_timeout;
+        let wait = self.shared.closing.patience();
         let Some(task) = self.tasks.iter_mut().find(|t| t.id == id) else { return Ok(false) };
         let of: Vec<(&str, i32)> = task.inputs.iter().map(|i| (i.topic.as_str(), i.partition)).collect();
         let fetched = self.offsets.fetch_stable(&self.shared.group, &of, wait);

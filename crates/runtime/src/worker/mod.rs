@@ -59,6 +59,10 @@ impl Pulse {
         self.given_away.store(true, Ordering::Release);
     }
 
+    pub(crate) fn is_given_away(&self) -> bool {
+        self.given_away.load(Ordering::Acquire)
+    }
+
     pub(crate) fn ask_commit(&self) {
         self.commit_asked.store(true, Ordering::Relaxed);
         if let Some(waker) = self.waker.get() {

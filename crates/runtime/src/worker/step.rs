@@ -39,6 +39,10 @@ impl Worker {
         if self.stopped {
             return Ok(false);
         }
+        if self.shared.closing.is_late_for_work() {
+            self.abandon();
+            return Ok(false);
+        }
         if self.pulse.commit_asked.swap(false, Ordering::Relaxed) {
             self.commit_asked = true;
         }
@@ -74,6 +78,10 @@ impl Worker {
         let polled = self.poll(wait)?;
         let processed = self.process()?;
         self.made_progress = processed;
+        if self.pulse.is_given_away() {
+            // While a function of the user took its time. The next step gives the interval up, before any of it is written.
+            return Ok(true);
+        }
         self.punctuate()?;
         self.make_room()?;
         if self.is_commit_due() {
@@ -89,15 +97,16 @@ impl Worker {
         Ok(moved || restored || polled || processed)
     }
 
-    /// Commits; what goes wrong is dealt with here. While something is being recovered there is nothing to commit.
-    pub(super) fn commit_or_recover(&mut self) -> Result {
+    /// Commits; what goes wrong is dealt with here. While something is being recovered there is nothing to commit. Answers
+    /// whether all that was done is committed.
+    pub(super) fn commit_or_recover(&mut self) -> Result<bool> {
         if self.recovery.is_some() {
-            return Ok(());
+            return Ok(true);
         }
         match self.commit() {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(!self.has_uncommitted()),
             Err(e) if e.kind() == ErrorKind::Crashed => Err(e),
-            Err(e) => self.recover(e),
+            Err(e) => self.recover(e).map(|()| false),
         }
     }
 
@@ -211,11 +220,23 @@ impl Worker {
         self.consumer.assign(&changes).map_err(|e| Error::broker("resume a partition", e))
     }
 
-    /// Gives every running task a turn.
+    /// Gives every running task a turn. If a record fails, and the application stops with it, what was done before is whole
+    /// (D14): it is committed, so that neither this task nor the others do it again.
     fn process(&mut self) -> Result<bool> {
         if self.is_paused() {
             return Ok(false);
         }
+        self.process_all().inspect_err(|error| {
+            if error.kind() == ErrorKind::Record
+                && !self.holding
+                && let Err(e) = self.commit()
+            {
+                tracing::warn!(worker = self.number, "what was done since the last commit is given up: {}", e.chain());
+            }
+        })
+    }
+
+    fn process_all(&mut self) -> Result<bool> {
         let shared = self.shared.clone();
         let mut cx = Processing::begin(&shared, &mut self.collector);
         let mut busy = false;

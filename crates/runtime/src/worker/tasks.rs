@@ -80,10 +80,14 @@ impl Worker {
 
     /// Commits and closes. What could not be committed is done again by the next owner.
     fn stop(&mut self) -> Result {
-        self.commit_or_recover()?;
+        let committed = self.commit_or_recover()?;
         if self.exactly_once() && self.collector.is_dirty() {
             self.give_up_interval();
-            self.continue_recovery()?;
+        }
+        // A transaction that is left open holds its readers back until its timeout.
+        let ended = self.recovery.is_none() || (self.exactly_once() && self.continue_recovery()?);
+        if !(committed && ended) {
+            self.shared.closing.fall_short();
         }
         self.close_all()?;
         self.stopped = true;
@@ -91,9 +95,10 @@ impl Worker {
         Ok(())
     }
 
-    /// The application has failed: gives up what is not committed, closes everything, does nothing more. Its transaction is
-    /// ended by its timeout, or by the next start.
+    /// The application has failed, or has no time left: gives up what is not committed, closes everything, does nothing
+    /// more. Its transaction is ended by its timeout, or by the next start.
     pub(crate) fn abandon(&mut self) {
+        self.shared.closing.fall_short();
         if self.exactly_once() && self.collector.abort().is_err() {
             tracing::warn!(worker = self.number, "could not abort its transaction: the broker does after its timeout");
         }
