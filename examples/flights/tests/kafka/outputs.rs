@@ -15,9 +15,18 @@ pub(crate) fn expected_totals(world: &World, times: u64) -> BTreeMap<String, Tot
     expected::times(&expected::totals(&expected::text(&world.flights.file)), times)
 }
 
+/// The replay itself is idempotent: what the input topic holds is the file, no more and no less.
+#[track_caller]
+fn assert_input_is_whole(world: &World, times: u64) {
+    let replayed: i64 = world.ends("flights", At::End).iter().sum();
+    let flights: u64 = expected_totals(world, times).values().map(|totals| totals.flights).sum();
+    assert_eq!(u64::try_from(replayed).unwrap(), flights, "the replay");
+}
+
 /// `show` prints exactly the file's totals.
 #[track_caller]
 pub(crate) fn assert_exact(world: &World, times: u64) {
+    assert_input_is_whole(world, times);
     assert_eq!(world.show(), to_json(&expected_totals(world, times)).unwrap());
 }
 

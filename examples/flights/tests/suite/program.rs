@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output};
 
-
 fn flights(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_flights")).args(arguments).output().unwrap()
 }
