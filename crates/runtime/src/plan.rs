@@ -70,6 +70,11 @@ impl Plan {
             .collect()
     }
 
+    /// Those tasks that have stores.
+    pub(crate) fn stateful_tasks(&self) -> BTreeSet<TaskId> {
+        self.tasks().into_iter().filter(|t| self.sub(*t).is_some_and(|s| !s.stores.is_empty())).collect()
+    }
+
     pub(crate) fn sub(&self, task: TaskId) -> Option<&SubPlan> {
         self.subs.get(task.sub_topology as usize)
     }

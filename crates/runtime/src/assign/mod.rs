@@ -25,23 +25,33 @@ pub struct MemberView {
 pub struct ClusterView {
     /// All tasks of the application.
     pub tasks: BTreeSet<TaskId>,
+    /// Those of them that have state.
+    pub stateful: BTreeSet<TaskId>,
     /// All members.
     pub members: Vec<MemberView>,
 }
 
 /// Gives each task to one member.
 ///
-/// * Loads differ by worker count: a member's share is `tasks × its workers / all workers`, rounded down or up.
+/// * Loads differ by worker count: a member's share is `tasks × its workers / all workers`, rounded down or up. That holds for
+///   the tasks that have state, and for all tasks together.
 /// * A task stays with a member that holds it, as long as that does not exceed the member's share.
 /// * A task goes to no member that says it is blocked there (a stuck worker has its shard open); if it is blocked
 ///   everywhere, nobody gets it.
 /// * The order of `members` is of no meaning: equal views give equal assignments.
 pub fn assign(view: &ClusterView) -> BTreeMap<Arc<str>, Vec<TaskId>> {
     let mut loads = Load::of_all(view);
-    let mut open = view.tasks.clone();
-    keep(&mut loads, &mut open);
-    for task in open {
-        place(&mut loads, task);
+    let stateful: BTreeSet<TaskId> = view.tasks.intersection(&view.stateful).copied().collect();
+    let others = view.tasks.difference(&view.stateful).copied().collect();
+    // Those with state first: they weigh the most, and those without even out what the rounding leaves.
+    let mut so_far = 0;
+    for mut open in [stateful, others] {
+        so_far += open.len();
+        loads.iter_mut().for_each(|load| load.share = so_far * load.workers / load.all_workers);
+        keep(&mut loads, &mut open, so_far);
+        for task in open {
+            place(&mut loads, task);
+        }
     }
     loads.into_iter().map(|load| (load.member.member_id.clone(), load.tasks.into_iter().collect())).collect()
 }
@@ -51,7 +61,11 @@ struct Load<'a> {
     member: &'a MemberView,
     held: BTreeSet<TaskId>,
     blocked: BTreeSet<TaskId>,
-    /// The share, rounded down.
+    workers: usize,
+    all_workers: usize,
+    /// The share of all tasks, rounded down.
+    total: usize,
+    /// The share of the tasks that are being given out or have been, rounded down.
     share: usize,
     tasks: BTreeSet<TaskId>,
 }
@@ -68,7 +82,10 @@ impl<'a> Load<'a> {
                 member,
                 held: member.subscription.held.intersection(&view.tasks).copied().collect(),
                 blocked: member.subscription.blocked.clone(),
-                share: view.tasks.len() * workers(member) / all.max(1),
+                workers: workers(member),
+                all_workers: all.max(1),
+                total: view.tasks.len() * workers(member) / all.max(1),
+                share: 0,
                 tasks: BTreeSet::new(),
             })
             .collect();
@@ -89,17 +106,36 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Leaves tasks where they are held, first within the shares, then one more each for as many members as the rounding leaves.
-fn keep(loads: &mut [Load<'_>], open: &mut BTreeSet<TaskId>) {
-    let rounded_off = open.len() - loads.iter().map(|l| l.share).sum::<usize>().min(open.len());
-    let mut extra = rounded_off;
-    for round_up in [false, true] {
+/// Which shares are rounded up: best those that stay within the share of all tasks.
+#[derive(Clone, Copy)]
+enum RoundUp {
+    Never,
+    WithinTotal,
+    Anywhere,
+}
+
+impl RoundUp {
+    fn allows(self, load: &Load<'_>) -> bool {
+        match self {
+            Self::Never => false,
+            Self::WithinTotal => load.tasks.len() < load.total,
+            Self::Anywhere => true,
+        }
+    }
+}
+
+/// Leaves tasks where they are held, first within the shares of the `all` tasks, then one more each for as many members as the
+/// rounding leaves.
+fn keep(loads: &mut [Load<'_>], open: &mut BTreeSet<TaskId>, all: usize) {
+    let rounded_off = all.saturating_sub(loads.iter().map(|l| l.share).sum::<usize>());
+    let mut extra = rounded_off.saturating_sub(loads.iter().filter(|l| l.tasks.len() > l.share).count());
+    for round_up in [RoundUp::Never, RoundUp::WithinTotal, RoundUp::Anywhere] {
         for load in loads.iter_mut() {
-            let mut may_round_up = round_up && extra > 0;
+            let mut may_round_up = extra > 0 && round_up.allows(load);
             let mine: Vec<TaskId> = load.held.intersection(open).copied().filter(|t| load.may_have(*t)).collect();
             for task in mine {
                 if !load.room() {
-                    if !std::mem::take(&mut may_round_up) {
+                    if load.tasks.len() > load.share || !std::mem::take(&mut may_round_up) {
                         break;
                     }
                     extra -= 1;
@@ -118,7 +154,8 @@ fn place(loads: &mut [Load<'_>], task: TaskId) {
         // The load relative to the share, in thousandths, as if the task were there already.
         let relative = (load.tasks.len() + 1) * 1_000 / load.share.max(1);
         let above = (load.tasks.len() + 1).saturating_sub(load.share);
-        (above, relative, load.of_sub_topology(task.sub_topology), load.member.member_id.clone())
+        let beyond = (load.tasks.len() + 1).saturating_sub(load.total);
+        (above, beyond, relative, load.of_sub_topology(task.sub_topology), load.member.member_id.clone())
     };
     let best = loads.iter_mut().filter(|l| l.may_have(task)).min_by_key(|l| worth(l));
     if let Some(load) = best {

@@ -219,7 +219,11 @@ impl GroupMember {
 
     /// The leader's part: the assignment of all members.
     fn lead(&self, members: Vec<MemberInfo>) -> Vec<(Arc<str>, Vec<u8>)> {
-        let mut view = ClusterView { tasks: self.shared.plan.tasks(), members: Vec::new() };
+        let mut view = ClusterView {
+            tasks: self.shared.plan.tasks(),
+            stateful: self.shared.plan.stateful_tasks(),
+            members: Vec::new(),
+        };
         for MemberInfo { member_id, metadata, .. } in members {
             match read_subscription(&metadata) {
                 Ok(subscription) => view.members.push(MemberView { member_id, subscription }),
