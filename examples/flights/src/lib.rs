@@ -16,6 +16,7 @@ pub mod data;
 pub mod demo;
 pub mod error;
 pub mod events;
+mod exact;
 pub mod flight;
 pub mod lag;
 pub mod load;

@@ -1,4 +1,7 @@
 //! The first part: creates the topics, and replays the flights into one of them.
+//!
+//! Into the embedded broker they go as they are; into Kafka in transactions, since a broker that was killed no longer knows
+//! which records of an idempotent producer it has if they are as old as these (see [`crate::exact`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +12,7 @@ use millpond::changelog::partition_for_key;
 use crate::cluster;
 use crate::data::Input;
 use crate::error::{Error, Result};
+use crate::exact::ExactWriter;
 use crate::flight::Flight;
 use crate::options::{LoadOptions, ReplayOptions};
 use crate::ports::{Ports, Stop};
@@ -34,7 +38,8 @@ pub fn load(options: &LoadOptions, ports: &Ports, view: &mut View) -> Result<()>
     let broker = cluster::connect(&cluster::settings(&options.cluster)?)?;
     create_topics(&broker)?;
     let replayed = Replayed::default();
-    replay(&broker, &input, &options.replay, ports, &replayed)?;
+    let writer = ExactWriter::open(&broker, ports)?;
+    replay_into(writer, &input, &options.replay, ports, &replayed)?;
     view.note(&format!("replayed {} flights from {input} into `{FLIGHTS}` on {}", replayed.records(), broker.name()));
     Ok(())
 }
@@ -114,14 +119,39 @@ pub fn replay(
     ports: &Ports,
     replayed: &Replayed,
 ) -> Result<()> {
-    let mut writer = Writer::open(broker, &ports.stop)?;
+    replay_into(Writer::open(broker, &ports.stop)?, input, options, ports, replayed)
+}
+
+/// Something that flights are written to.
+pub(crate) trait Sink {
+    /// Takes a flight; `number` counts them from 0.
+    fn send(&mut self, flight: Flight, number: u64) -> Result<()>;
+
+    /// Nothing is sent for a while: what was sent shall be seen now.
+    fn push(&mut self) -> Result<()>;
+
+    /// Ends when all flights are in the topic for good.
+    fn finish(self) -> Result<()>;
+}
+
+fn replay_into(
+    mut writer: impl Sink,
+    input: &Input,
+    options: &ReplayOptions,
+    ports: &Ports,
+    replayed: &Replayed,
+) -> Result<()> {
     let (clock, start) = (&*ports.clock, ports.clock.now());
     for (sent, flight) in (0..).zip(input.repeated(options.repeat)) {
         let flight = flight?;
         refuse_future(&flight, input, clock)?;
         let due = options.rate.map_or(start, |rate| start + Duration::from_secs(sent) / rate);
-        writer.wait_until(due, clock)?;
-        writer.send(&flight, sent)?;
+        let ahead = due.saturating_sub(clock.now());
+        if ahead >= SHORTEST_WAIT {
+            writer.push()?;
+        }
+        ports.stop.wait(if ahead >= SHORTEST_WAIT { ahead } else { Duration::ZERO })?;
+        writer.send(flight, sent)?;
         replayed.records.store(sent + 1, Ordering::Relaxed);
     }
     writer.finish()?;
@@ -138,7 +168,7 @@ fn refuse_future(flight: &Flight, input: &Input, clock: &dyn Clock) -> Result<()
     Err(error.with("time_ms", flight.event_time()).with("remedy", "lower --repeat: each time is a year later"))
 }
 
-/// A producer with a place for the JSON.
+/// A plain producer.
 struct Writer<'a> {
     producer: Box<dyn Producer>,
     topic: TopicId,
@@ -146,50 +176,33 @@ struct Writer<'a> {
     stop: &'a Stop,
 }
 
+/// Hands a flight to a producer; `json` is a place for its value.
+pub(crate) fn hand_over(
+    producer: &mut dyn Producer,
+    topic: TopicId,
+    json: &mut Vec<u8>,
+    flight: &Flight,
+    tag: u64,
+) -> Result<millpond::broker::Result<Sent>> {
+    json.clear();
+    serde_json::to_writer(&mut *json, flight).map_err(not_written)?;
+    let key = flight.number();
+    Ok(producer.send(&Outgoing {
+        topic,
+        partition: partition_for_key(key.as_bytes(), PARTITIONS),
+        timestamp: flight.event_time(),
+        key: Some(key.as_bytes()),
+        value: Some(json),
+        headers: &[],
+        tag,
+    }))
+}
+
 impl<'a> Writer<'a> {
     fn open(broker: &dyn Broker, stop: &'a Stop) -> Result<Self> {
         let mut producer = broker.producer(&ProducerOptions::default()).map_err(not_written)?;
         let topic = producer.topic(FLIGHTS);
         Ok(Self { producer, topic, json: Vec::new(), stop })
-    }
-
-    fn wait_until(&mut self, due: Duration, clock: &dyn Clock) -> Result<()> {
-        let ahead = due.saturating_sub(clock.now());
-        if ahead < SHORTEST_WAIT {
-            return self.stop.wait(Duration::ZERO);
-        }
-        // What was sent shall be seen now, not when a batch is full.
-        self.flush(Duration::ZERO)?;
-        self.stop.wait(ahead)
-    }
-
-    fn send(&mut self, flight: &Flight, tag: u64) -> Result<()> {
-        self.json.clear();
-        serde_json::to_writer(&mut self.json, flight).map_err(not_written)?;
-        let key = flight.number();
-        loop {
-            let record = Outgoing {
-                topic: self.topic,
-                partition: partition_for_key(key.as_bytes(), PARTITIONS),
-                timestamp: flight.event_time(),
-                key: Some(key.as_bytes()),
-                value: Some(&self.json),
-                headers: &[],
-                tag,
-            };
-            match self.producer.send(&record).map_err(not_written)? {
-                Sent::Queued => return Ok(()),
-                Sent::Full => self.flush(FLUSH_WAIT).map(drop)?,
-            }
-            self.stop.wait(Duration::ZERO)?;
-        }
-    }
-
-    fn finish(mut self) -> Result<()> {
-        while self.flush(FLUSH_WAIT)? > 0 {
-            self.stop.wait(Duration::ZERO)?;
-        }
-        Ok(())
     }
 
     /// How many records have no answer yet.
@@ -202,6 +215,29 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn not_written(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+impl Sink for Writer<'_> {
+    fn send(&mut self, flight: Flight, number: u64) -> Result<()> {
+        loop {
+            match hand_over(&mut *self.producer, self.topic, &mut self.json, &flight, number)?.map_err(not_written)? {
+                Sent::Queued => return Ok(()),
+                Sent::Full => self.flush(FLUSH_WAIT).map(drop)?,
+            }
+            self.stop.wait(Duration::ZERO)?;
+        }
+    }
+
+    fn push(&mut self) -> Result<()> {
+        self.flush(Duration::ZERO).map(drop)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        while self.flush(FLUSH_WAIT)? > 0 {
+            self.stop.wait(Duration::ZERO)?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn not_written(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::failed("cannot write flights").with("topic", FLIGHTS).caused_by(error)
 }
