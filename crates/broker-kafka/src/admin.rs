@@ -109,8 +109,7 @@ impl KafkaAdmin {
     }
 
     /// Waits until the leaders of new topics answer, so that they can be used. They exist in any case.
-    fn await_leaders(&mut self, topics: &[&NewTopic<'_>], deadline: &Deadline) {
-        let partitions = topics.iter().flat_map(|t| (0..t.partitions).map(|partition| (t.name, partition)));
+    fn await_leaders<'a>(&mut self, partitions: impl Iterator<Item = (&'a str, i32)>, deadline: &Deadline) {
         let items: Vec<_> = partitions.map(|(topic, partition)| Item { topic, partition, question: At::End }).collect();
         let mut backoff = Backoff::new();
         while !items.is_empty() {
@@ -135,6 +134,14 @@ impl KafkaAdmin {
         }
     }
 }
+
+/// Whether a topic was not created because there is one of that name.
+fn is_there_already(error: &Error) -> bool {
+    error.context().any(|(key, value)| key == "number" && value == TOPIC_ALREADY_EXISTS)
+}
+
+/// The number of that code, as errors have it.
+const TOPIC_ALREADY_EXISTS: &str = "36";
 
 impl Progress<'_> {
     fn is_open(&self) -> bool {
@@ -191,8 +198,15 @@ impl Admin for KafkaAdmin {
             Ok(answer.topics.into_iter().map(|t| (t.name.to_string(), (t.error_code, t.error_message))).collect())
         });
         let answers: Vec<_> = done.into_iter().map(|p| p.into_answer(CREATE)).collect();
-        let created: Vec<_> = topics.iter().zip(&answers).filter(|(_, a)| a.is_ok()).map(|(t, _)| t).collect();
-        self.await_leaders(&created, &deadline);
+        // Of one that somebody else has just created no more is known than that it has a first partition.
+        let usable = topics.iter().zip(&answers).flat_map(|(topic, answer)| {
+            let partitions = match answer {
+                Ok(()) => topic.partitions,
+                Err(e) => i32::from(is_there_already(e)),
+            };
+            (0..partitions).map(|partition| (topic.name, partition))
+        });
+        self.await_leaders(usable, &deadline);
         Ok(answers)
     }
 
