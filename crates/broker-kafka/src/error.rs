@@ -202,7 +202,7 @@ const CODES: &[(i32, &str, ErrorKind)] = &[
     (45, "OUT_OF_ORDER_SEQUENCE_NUMBER", Abortable),
     (46, "DUPLICATE_SEQUENCE_NUMBER", Abortable),
     (47, "INVALID_PRODUCER_EPOCH", ProducerFenced),
-    (48, "INVALID_TXN_STATE", Fatal),
+    (48, "INVALID_TXN_STATE", ProducerFenced),
     (49, "INVALID_PRODUCER_ID_MAPPING", ProducerFenced),
     (50, "INVALID_TRANSACTION_TIMEOUT", Fatal),
     (51, "CONCURRENT_TRANSACTIONS", Retriable),

@@ -237,11 +237,11 @@ fn ended(op: &'static str, failure: &ffi::Failure) -> Stop {
     }
 }
 
-/// The error of a handle that is of no use any more. What the table takes for passing has not passed.
+/// The error of a handle that is of no use any more: unless nothing helps at all, a new one does.
 fn fatal(op: &'static str, failure: &ffi::Failure) -> Error {
     let error = error::of_client(op, failure.code, &failure.text);
     match error.kind() {
         ErrorKind::ProducerFenced | ErrorKind::Fatal => error,
-        _ => Error::new(ErrorKind::Fatal, op).caused_by(error),
+        _ => Error::new(ErrorKind::ProducerFenced, op).caused_by(error),
     }
 }

@@ -160,7 +160,9 @@ pub(crate) fn tasks_that_stay_do_not_wait_for_a_join() {
     let gaps = heartbeats.gaps(from, to);
     for task in &stayed {
         eprintln!("a join pending for {:?}: task {task}, longest gap {:?}", to - from, gaps[task]);
-        assert!(gaps[task] < PENDING / 2, "task {task} waited {:?} for the join", gaps[task]);
+        // The tasks behind a repartition topic have nothing to do meanwhile: what they read is not committed yet.
+        let has_input = task.sub_topology == 0;
+        assert!(!has_input || gaps[task] < PENDING / 2, "task {task} waited {:?} for the join", gaps[task]);
     }
     drop((stranger, newcomer));
     b.shutdown().unwrap();
