@@ -130,13 +130,13 @@ cargo xtask bench [NAME] [-- CRITERION OPTIONS]
   NAME        one bench target of crates/bench; all without it
   -- OPTIONS  filters and options for criterion
 
-cargo xtask bench peer --bootstrap HOST:PORT [OPTIONS]
+cargo xtask bench peer [OPTIONS]
 
 Compares Millpond with Kafka Streams, and with a loop of Millpond's clients alone, on a real broker, in turns: records per
 second and per CPU second, peak memory, and their ratios with the floors that must be held. xtask/peer/README.md defines
 all of it. Needs a JDK (17 or later) and Maven. All of it takes hours; on a machine with other work it tells little.
 
-  --bootstrap HOST:PORT  a broker that runs already; input topics stay on it, and are found again
+  --bootstrap HOST:PORT  a broker that runs already, instead of one of our own; input topics stay on it, and are found again
   --only WORKLOADS       some of copy,count,restore,crash, with commas in between
   --alternations N       turns of each; 3 without it
   --records N            input records; 3000000 without it

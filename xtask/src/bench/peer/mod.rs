@@ -3,6 +3,7 @@
 //! What is measured is defined in `xtask/peer/README.md`. The parts: [`workload`] says who runs against whom, [`runner`]
 //! measures, [`table`] and [`ratio`] tell what came out.
 
+mod broker;
 mod process;
 mod programs;
 mod ratio;
@@ -13,12 +14,13 @@ mod workload;
 
 use std::path::PathBuf;
 
+use self::broker::Broker;
 use self::programs::Programs;
 use self::report::Report;
 use self::runner::Runner;
 pub(crate) use self::workload::Workload;
 use self::workload::{Scale, groups};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What `cargo xtask bench peer` takes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -30,7 +32,7 @@ pub(crate) struct PeerOptions {
     pub(crate) alternations: Option<u64>,
     /// Empty: all of them.
     pub(crate) only: Vec<Workload>,
-    /// A broker that runs already.
+    /// A broker that runs already; without one, one of our own is started.
     pub(crate) bootstrap: Option<String>,
     /// Gets a line of JSON for each measurement; without it they go to standard error.
     pub(crate) out: Option<PathBuf>,
@@ -49,12 +51,10 @@ impl PeerOptions {
 
 /// Measures all that was asked for, and prints what came out, even if it was not all.
 pub(crate) fn run(options: &PeerOptions) -> Result<()> {
-    let bootstrap = options.bootstrap.as_deref().ok_or_else(|| {
-        Error::usage("`bench peer` needs a broker: start one and name it with `--bootstrap HOST:PORT`")
-    })?;
     let programs = Programs::build()?;
+    let broker = Broker::find(options.bootstrap.as_deref())?;
     let mut report = Report::new(options.out.as_deref())?;
-    let mut runner = Runner::new(programs, bootstrap, options.scale())?;
+    let mut runner = Runner::new(programs, broker.bootstrap(), options.scale())?;
     let outcome = measure(&mut runner, options, &mut report);
     print!("{}", table::render(report.lines()));
     print!("{}", ratio::render(report.lines()));

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 const PARTITIONS: &str = "4";
 /// Records have old timestamps on purpose, and must neither expire nor be compacted under a measurement. A record or marker
 /// that is this much younger than the first of its segment would close the segment, and so give it to the cleaner.
-const TEN_YEARS_MS: &str = "315360000000";
+pub(super) const TEN_YEARS_MS: &str = "315360000000";
 /// How often each key is in the changelog that is restored.
 const VERSIONS: u64 = 2;
 

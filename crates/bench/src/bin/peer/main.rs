@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! peer streams bootstrap=B app=ID job=count|copy|reduce100 input=T output=T state=DIR records=N [guarantee=alos|eos]
-//!              [commit=MS] [threads=N] [check=0|1] [conf.KEY=VALUE]...
-//! peer raw     bootstrap=B app=ID mode=consume|copy|copy-eos input=T output=T records=N [commit=MS]
+//!              [commit=MS] [threads=N] [check=0|1] [conf.KEY=VALUE]... [client.KEY=VALUE]...
+//! peer raw     bootstrap=B app=ID mode=consume|copy|copy-eos input=T output=T records=N [commit=MS] [client.KEY=VALUE]...
 //! ```
 //!
+//! `conf.` is for the application's settings, `client.` for those of its Kafka clients (`producer.linger.ms`).
 //! The events are lines of JSON on standard output. `streams` with `records=0` ends when the application runs, with
 //! `records=-1` it reports its progress until it is killed. `bootstrap=embedded` is a trial without Kafka: the input is made
 //! in this process (`records` of them with `keys` keys), and the broker's CPU time and memory are in the figures.
@@ -29,6 +30,7 @@ mod workload;
 use std::process::ExitCode;
 
 use millpond_broker_api::Broker;
+use millpond_broker_kafka::{KafkaBroker, KafkaSettings};
 
 use crate::args::Args;
 use crate::error::{Result, spell};
@@ -51,8 +53,17 @@ fn connect(words: &[String]) -> Result {
     let args = Args::parse(words)?;
     match args.get("bootstrap")? {
         "embedded" => run(program, embedded::filled(&args)?, &args),
-        other => Err(format!("no cluster at bootstrap={other}: this build has `embedded` alone").into()),
+        servers => run(program, KafkaBroker::new(kafka(servers, &args)?), &args),
     }
+}
+
+/// The clients' settings: the library's own, and what is set under `client.`.
+fn kafka(servers: &str, args: &Args) -> Result<KafkaSettings> {
+    let mut settings = KafkaSettings::new(servers);
+    for (key, value) in args.under("client.") {
+        settings.set(key, value)?;
+    }
+    Ok(settings)
 }
 
 fn run<B: Broker + Clone + 'static>(program: &str, broker: B, args: &Args) -> Result {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millpond_changelog::{Changelog, Decision};
+use millpond_changelog::Decided;
 use millpond_runtime::{Observer, TaskId};
 
 use crate::event::{Fields, rounded};
@@ -60,7 +60,7 @@ impl RestoreLog {
 }
 
 impl Observer for RestoreLog {
-    fn restore_planned(&self, _: TaskId, _: &Changelog, _: &Decision) {
+    fn restore_planned(&self, _: TaskId, _: &Decided<'_>) {
         let now = self.meter.now();
         self.seen().planned.get_or_insert(now);
     }

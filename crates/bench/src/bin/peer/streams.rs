@@ -132,7 +132,7 @@ impl<B: Broker> Running<B> {
                 self.app.wait()?;
                 Err("the application has stopped by itself".into())
             }
-            AppState::Rebalancing | AppState::Running | AppState::Stopping => Ok(()),
+            AppState::Rebalancing | AppState::Running | AppState::Disconnected | AppState::Stopping => Ok(()),
         }
     }
 
