@@ -22,13 +22,15 @@ pub(crate) struct Collector {
     delivered: BTreeMap<(TopicId, i32), Option<Offset>>,
     /// Records sent since the last commit or abort.
     sent: u64,
+    /// How many of them were there when they were last pushed out.
+    pushed: u64,
     /// A record of the interval that was refused: without it the interval is not whole, so nothing of it may be committed.
     lost: Option<Error>,
 }
 
 impl Collector {
     pub(crate) fn new(producer: Box<dyn Producer>, closing: Arc<Closing>) -> Self {
-        Self { producer, closing, delivered: BTreeMap::new(), sent: 0, lost: None }
+        Self { producer, closing, delivered: BTreeMap::new(), sent: 0, pushed: 0, lost: None }
     }
 
     pub(crate) fn topic(&mut self, name: &str) -> TopicId {
@@ -71,6 +73,10 @@ impl Collector {
     /// Sets records on their way that the client still holds back, without waiting for their answers: the next
     /// sub-topology need not wait for the commit. Failures show at the next flush.
     pub(crate) fn push_out(&mut self) -> Result {
+        if self.pushed == self.sent {
+            return Ok(());
+        }
+        self.pushed = self.sent;
         self.flush_within(Duration::ZERO).map(drop)
     }
 
@@ -122,7 +128,7 @@ impl Collector {
     /// A commit is over: what was told belongs to the past.
     pub(crate) fn forget(&mut self) {
         self.delivered.clear();
-        (self.sent, self.lost) = (0, None);
+        (self.sent, self.pushed, self.lost) = (0, 0, None);
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct Task {
     pub(crate) commit_requested: bool,
     /// Something happened since the last commit that it has to cover.
     pub(crate) dirty: bool,
+    /// Whether its last turn has processed anything.
+    pub(crate) progressed: bool,
     pub(crate) counts: Counts,
 }
 
@@ -94,6 +96,7 @@ impl Task {
             stream_time: -1,
             commit_requested: false,
             dirty: false,
+            progressed: true,
             counts: Counts::default(),
         })
     }

@@ -16,7 +16,7 @@ use crate::settings::OffsetReset;
 use crate::task::process::Processing;
 use crate::task::rollback::PAUSE;
 use crate::task::takeover::one_offset;
-use crate::task::{Counts, TaskState};
+use crate::task::{Counts, Task, TaskState};
 
 /// Records of one task in a row, before another task has its turn.
 const TURN: usize = 256;
@@ -74,8 +74,14 @@ impl Worker {
     fn work(&mut self, max_wait: Duration) -> Result<bool> {
         let moved = self.take_over()?;
         let restored = self.restore(if self.is_restoring_only() { max_wait } else { Duration::ZERO })?;
-        let wait = if moved || restored || self.made_progress { Duration::ZERO } else { self.wait_for(max_wait) };
-        let polled = self.poll(wait)?;
+        let is_idle = !(moved || restored || self.made_progress);
+        if is_idle && !self.is_paused() {
+            // The client holds back what it can, to send more at once; now nothing more comes. What may be another's work by
+            // now is not for the log.
+            self.collector.push_out()?;
+        }
+        let wait = if is_idle { self.wait_for(max_wait) } else { Duration::ZERO };
+        let polled = if self.is_backlogged() { false } else { self.poll(wait)? };
         let processed = self.process()?;
         self.made_progress = processed;
         if self.pulse.is_given_away() {
@@ -88,9 +94,6 @@ impl Worker {
             self.commit_asked = false;
             self.commit()?;
             self.purge()?;
-        }
-        if processed {
-            self.collector.push_out()?;
         }
         self.flush_shards()?;
         self.report();
@@ -196,10 +199,20 @@ impl Worker {
         self.member.is_none() || (!self.exactly_once() && (self.holding || !self.shared.is_exclusive()))
     }
 
+    /// Whether some task has more records than it may, and works them off: so long nothing more is taken. To pause its
+    /// inputs instead would throw away what was fetched ahead, again and again.
+    fn is_backlogged(&self) -> bool {
+        let limit = self.shared.settings.buffered_records;
+        let is_full = |t: &Task| t.inputs.iter().any(|i| i.queue.len() > limit);
+        !self.is_paused() && self.tasks.iter().any(|t| t.is_running() && t.progressed && is_full(t))
+    }
+
+    /// Pauses the full inputs of tasks that cannot go on, such as one that waits for another input.
     fn pause_full(&mut self) -> Result {
         let limit = self.shared.settings.buffered_records;
+        let all = self.is_paused();
         let mut changes = Vec::new();
-        for input in self.tasks.iter_mut().flat_map(|t| &mut t.inputs) {
+        for input in self.tasks.iter_mut().filter(|t| all || !t.progressed).flat_map(|t| &mut t.inputs) {
             if !input.paused && input.queue.len() > limit {
                 input.paused = true;
                 changes.push(Change::Pause(input.source));
@@ -243,10 +256,12 @@ impl Worker {
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             self.at_work = Some(task.id);
             let mut left = TURN;
+            task.progressed = false;
             while left > 0 {
                 task.look_ahead(cx.topology, LOOK_AHEAD)?;
                 let done = task.process(&mut cx, &*self.consumer, LOOK_AHEAD.min(left))?;
                 busy |= done > 0;
+                task.progressed |= done > 0;
                 left -= done.min(left);
                 if done < LOOK_AHEAD {
                     break;
