@@ -1,7 +1,7 @@
 //! The program `flights`: reads the command line, runs one of the parts, prints the totals.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -47,7 +47,8 @@ fn execute(command: &Command) -> Result<()> {
 fn log_warnings() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let ansi = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(io::stderr).init();
 }
 
 fn print(totals: &TotalsByCarrier, file: Option<&PathBuf>) -> Result<()> {
