@@ -207,7 +207,8 @@ const CODES: &[(i32, &str, ErrorKind)] = &[
     (45, "OUT_OF_ORDER_SEQUENCE_NUMBER", Abortable),
     (46, "DUPLICATE_SEQUENCE_NUMBER", Abortable),
     (47, "INVALID_PRODUCER_EPOCH", ProducerFenced),
-    (48, "INVALID_TXN_STATE", Fatal),
+    // The broker has ended the transaction itself, while it could not be reached: a new producer is what helps.
+    (48, "INVALID_TXN_STATE", ProducerFenced),
     (49, "INVALID_PRODUCER_ID_MAPPING", ProducerFenced),
     (50, "INVALID_TRANSACTION_TIMEOUT", Fatal),
     (51, "CONCURRENT_TRANSACTIONS", Retriable),
@@ -357,6 +358,7 @@ mod tests {
             [
                 "_FENCED",
                 "INVALID_PRODUCER_EPOCH",
+                "INVALID_TXN_STATE",
                 "INVALID_PRODUCER_ID_MAPPING",
                 "TRANSACTION_COORDINATOR_FENCED",
                 "PRODUCER_FENCED"
