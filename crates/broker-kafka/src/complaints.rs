@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millpond_broker_api::{Clock, Error, ErrorKind, SystemClock};
+use millpond_broker_api::{Clock, Error, SystemClock};
 
+use crate::error;
 use crate::ffi::{Complaint, code};
 
 /// The same complaint is told once in so long a time: while a broker is down it comes again and again.
@@ -33,7 +34,7 @@ impl Watch {
             return None;
         }
         if is_hopeless(code, &text) {
-            return Some(Error::new(ErrorKind::Fatal, self.op).with("code", code).with("text", text));
+            return Some(error::of_client(self.op, code, &text));
         }
         self.tell(code, &text);
         None
@@ -58,6 +59,8 @@ fn is_hopeless(code: i32, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use millpond_broker_api::ErrorKind;
+
     use super::*;
 
     fn judge(code: i32, text: &str) -> Option<ErrorKind> {

@@ -30,6 +30,11 @@ pub(crate) fn code_of(error: &Error) -> Option<i16> {
     error.context().find_map(|(key, value)| if key == NUMBER { value.parse().ok() } else { None })
 }
 
+/// Whether a record was given up because of something else than itself: librdkafka's `_PURGE_QUEUE` or `_PURGE_INFLIGHT`.
+pub(crate) fn is_purge(error: &Error) -> bool {
+    matches!(code_of(error), Some(-152 | -151))
+}
+
 /// The key of the code's number in an error's context.
 const NUMBER: &str = "number";
 
@@ -67,10 +72,10 @@ const REMEDIES: &[(i32, &str)] = &[
     ),
     (
         29,
-        "allow the user to READ, WRITE, DESCRIBE and DESCRIBE_CONFIGS the topic; internal topics also CREATE, DELETE and ALTER_CONFIGS",
+        "add an ACL: READ and DESCRIBE_CONFIGS on topics that are read, WRITE and DESCRIBE_CONFIGS on those that are written, CREATE and DELETE too on internal ones",
     ),
-    (30, "allow the user to READ the group"),
-    (31, "allow the user to CREATE on the cluster, and IDEMPOTENT_WRITE before Kafka 3.0"),
+    (30, "add an ACL that allows the user READ on the group"),
+    (31, "add an ACL that allows the user CREATE on the cluster, and IDEMPOTENT_WRITE before Kafka 3.0"),
     (32, "write timestamps that are not in the future, or raise the topic's `message.timestamp.after.max.ms`"),
     (33, "choose a `sasl.mechanism` that the broker offers"),
     (34, "choose the `security.protocol` of the broker's listener"),
@@ -80,7 +85,7 @@ const REMEDIES: &[(i32, &str)] = &[
     (40, "correct the config that the text names"),
     (44, "see the text: a policy of the broker, or a topic that is only compacted"),
     (50, "lower `transaction.timeout.ms`, or raise the broker's `transaction.max.timeout.ms`"),
-    (53, "allow the user to WRITE and DESCRIBE the transactional id"),
+    (53, "add an ACL that allows the user WRITE on the transactional id"),
     (54, "choose the `security.protocol` of the broker's listener"),
     (58, "check `sasl.username` and `sasl.password`"),
     (73, "set the broker's `delete.topic.enable`"),
@@ -202,6 +207,7 @@ const CODES: &[(i32, &str, ErrorKind)] = &[
     (45, "OUT_OF_ORDER_SEQUENCE_NUMBER", Abortable),
     (46, "DUPLICATE_SEQUENCE_NUMBER", Abortable),
     (47, "INVALID_PRODUCER_EPOCH", ProducerFenced),
+    // The broker has ended the transaction itself, while it could not be reached: a new producer is what helps.
     (48, "INVALID_TXN_STATE", ProducerFenced),
     (49, "INVALID_PRODUCER_ID_MAPPING", ProducerFenced),
     (50, "INVALID_TRANSACTION_TIMEOUT", Fatal),
@@ -352,6 +358,7 @@ mod tests {
             [
                 "_FENCED",
                 "INVALID_PRODUCER_EPOCH",
+                "INVALID_TXN_STATE",
                 "INVALID_PRODUCER_ID_MAPPING",
                 "TRANSACTION_COORDINATOR_FENCED",
                 "PRODUCER_FENCED"
@@ -368,7 +375,7 @@ mod tests {
         assert_eq!(error.kind(), Fatal);
         assert_eq!(
             error.to_string(),
-            "commit offsets failed: fatal code=`GROUP_AUTHORIZATION_FAILED` number=`30` remedy=`allow the user to READ the group`"
+            "commit offsets failed: fatal code=`GROUP_AUTHORIZATION_FAILED` number=`30` remedy=`add an ACL that allows the user READ on the group`"
         );
         assert_eq!(code_of(&error), Some(30));
         let error = of_code(row(-185).1, "flush", -185);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millpond_broker_api::{Error, ErrorKind, Failure, Header, Outgoing, Result};
+use millpond_broker_api::{Error, ErrorKind, Header, Outgoing, Result};
 
 use crate::deadline::Deadline;
 use crate::error;
@@ -118,9 +118,15 @@ impl Live {
         self.reports.ledger()
     }
 
-    /// The first record that failed.
-    pub(crate) fn first_failure(&self) -> Option<Failure> {
-        self.ledger().failed().first().cloned()
+    /// What librdkafka has given the open transaction up for, if it has. The records that it purges then do not say.
+    pub(crate) fn given_up(&self, op: &'static str) -> Option<Error> {
+        // The state is told by what it does not allow: a second beginning.
+        let failure = self.writer.begin().err().filter(|failure| failure.abortable)?;
+        let why = error::of_client(op, failure.code, &failure.text);
+        match why.kind() {
+            ErrorKind::Fatal | ErrorKind::UnknownTopic => Some(why),
+            _ => Some(Error::new(ErrorKind::Abortable, op).with("reason", "the transaction has failed").caused_by(why)),
+        }
     }
 
     /// What made the handle useless, if anything.

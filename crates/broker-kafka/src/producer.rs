@@ -3,7 +3,7 @@
 //! A handle of librdkafka takes part in one incarnation of a transactional id: what is fenced, or in doubt, is dropped,
 //! and [`Producer::init`] makes another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,19 +135,48 @@ impl KafkaProducer {
         if let Some(error) = self.live.as_ref().and_then(|live| live.fatal(SEND)) {
             return self.told(Stop::Dead(error));
         }
-        let error = match code {
-            // A record before this one has failed, so the transaction has.
-            code::STATE => {
-                let error = Error::new(ErrorKind::Abortable, SEND).with("reason", "the transaction has failed");
-                match self.live.as_ref().and_then(Live::first_failure) {
-                    Some(first) => error.caused_by(first.error),
-                    None => error,
-                }
-            }
-            _ => error::of_client(SEND, code, &ffi::Failure::text_of(code)),
-        };
-        let topic = self.names.get(record.topic.0 as usize).map_or("", String::as_str);
-        error.with("topic", topic).with("partition", record.partition)
+        match code {
+            code::STATE => self.why_failed(),
+            _ => error::of_client(SEND, code, &ffi::Failure::text_of(code))
+                .with("topic", self.name(record.topic))
+                .with("partition", record.partition),
+        }
+    }
+
+    /// Why the transaction takes no more records: one of those before has failed, or all of them. What would be so again is
+    /// told as what it is, not as something that an abort mends.
+    fn why_failed(&self) -> Error {
+        let failed = self.failures().into_iter().next().map(|failure| failure.error);
+        let why = failed.or_else(|| self.live.as_ref().and_then(|live| live.given_up(SEND)));
+        let error = Error::new(ErrorKind::Abortable, SEND).with("reason", "the transaction has failed");
+        match why {
+            Some(why) if matches!(why.kind(), ErrorKind::Fatal | ErrorKind::UnknownTopic | ErrorKind::Refused) => why,
+            Some(why) => error.caused_by(why),
+            None => error,
+        }
+    }
+
+    /// The records that have failed so far, with the names of their topics, and with the reason where it was the whole
+    /// transaction's.
+    fn failures(&self) -> Vec<Failure> {
+        let Some(live) = &self.live else { return Vec::new() };
+        let mut failed = live.ledger().failed().to_vec();
+        let purged: BTreeSet<&str> =
+            failed.iter().filter(|f| error::is_purge(&f.error)).map(|f| self.name(f.topic)).collect();
+        let given_up = if purged.is_empty() { None } else { live.given_up(SEND) };
+        // Which of these topics it is the broker has said to librdkafka's log only.
+        let given_up = given_up.map(|why| why.with("topics", Vec::from_iter(purged).join(",")));
+        for failure in &mut failed {
+            failure.error = match &given_up {
+                Some(why) if error::is_purge(&failure.error) => why.clone(),
+                _ => failure.error.clone().with("topic", self.name(failure.topic)),
+            };
+        }
+        failed
+    }
+
+    fn name(&self, topic: TopicId) -> &str {
+        self.names.get(topic.0 as usize).map_or("", String::as_str)
     }
 
     /// A transaction is over: a new one may begin, and reports count anew.
@@ -178,7 +207,7 @@ impl KafkaProducer {
         if settled.map_err(|stop| sorted(self.told(stop)))? > 0 {
             return Err(self.doubt(Error::new(ErrorKind::Retriable, COMMIT).with("reason", "records have no answer")));
         }
-        if let Some(failure) = self.live.as_ref().and_then(Live::first_failure) {
+        if let Some(failure) = self.failures().into_iter().next() {
             return Err(self.retreat(failure.error, deadline));
         }
         if !offsets.is_empty() {
@@ -305,12 +334,11 @@ impl Producer for KafkaProducer {
         let settled = self.live(FLUSH).and_then(|live| live.settle(FLUSH, &Deadline::after(max_wait)));
         let outstanding = settled.map_err(|stop| self.told(stop))?;
         let plain = matches!(self.state, State::Plain);
+        self.failed = self.failures();
         let Some(live) = &self.live else { return Err(self.wrong(FLUSH)) };
         let mut ledger = live.ledger();
         self.delivered.clear();
         self.delivered.extend_from_slice(ledger.delivered());
-        self.failed.clear();
-        self.failed.extend_from_slice(ledger.failed());
         if plain && outstanding == 0 {
             ledger.clear();
         }

@@ -50,8 +50,8 @@ fn execute(command: &Command) -> Result<()> {
 fn log_warnings() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let is_terminal = io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(io::stderr).init();
+    let ansi = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(io::stderr).init();
 }
 
 fn print(totals: &TotalsByCarrier, file: Option<&PathBuf>) -> Result<()> {

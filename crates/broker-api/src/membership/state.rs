@@ -144,7 +144,9 @@ impl Why {
             Self::Refused { code: code::INVALID_SESSION_TIMEOUT } => {
                 "choose a session timeout between `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of the broker"
             }
-            Self::Refused { code: code::GROUP_AUTHORIZATION_FAILED } => "allow the user to READ the group",
+            Self::Refused { code: code::GROUP_AUTHORIZATION_FAILED } => {
+                "add an ACL that allows the user READ on the group"
+            }
             Self::Refused { code: code::SASL_AUTHENTICATION_FAILED } => "check the user name and the password",
             Self::Refused { code: code::INVALID_GROUP_ID } => "choose another application id",
             Self::Refused { code: code::GROUP_MAX_SIZE_REACHED } => "raise `group.max.size` of the broker",

@@ -48,7 +48,11 @@ impl Connection {
     pub(crate) fn open(address: &Address, settings: &WireSettings, interrupt: &Arc<Interrupt>) -> Result<Self> {
         let deadline = Deadline::after(settings.connect_limit);
         let unreachable = |e: io::Error| {
-            Error::new(ErrorKind::Retriable, OPEN).with("address", address).with("what", &e).caused_by(e)
+            Error::new(ErrorKind::Retriable, OPEN)
+                .with("address", address)
+                .with("what", &e)
+                .with("remedy", "start the broker, or check `bootstrap.servers` and what the brokers advertise")
+                .caused_by(e)
         };
         let socket = Socket::connect(address, settings.family, deadline).map_err(unreachable)?;
         let registration = interrupt.register(socket.tcp()).map_err(unreachable)?;

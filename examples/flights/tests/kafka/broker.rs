@@ -3,24 +3,36 @@
 use std::time::{Duration, Instant};
 
 use crate::outputs::{assert_exact, assert_strictly_increasing};
-use crate::world::{World, wait_for};
+use crate::world::{Process, World, wait_for};
 
 pub(crate) fn killed_in_mid_run() {
-    without_broker("killed", |world| world.kafka.kill().unwrap());
+    without_broker("killed", |world, a| {
+        world.kafka.kill().unwrap();
+        assert_idle(a);
+    });
 }
 
 pub(crate) fn restarted_in_mid_run() {
-    without_broker("stopped", |world| world.kafka.stop().unwrap());
+    without_broker("stopped", |world, _| world.kafka.stop().unwrap());
+}
+
+/// Without a broker there is nothing to do but to look for it now and then.
+fn assert_idle(a: &Process) {
+    let (time, before) = (Duration::from_secs(10), a.cpu());
+    std::thread::sleep(time);
+    let used = a.cpu() - before;
+    eprintln!("without a broker it used {used:?} of processor time in {time:?}");
+    assert!(used < time / 10, "{used:?} of processor time in {time:?}: something goes round and round");
 }
 
 /// The application recovers by itself and counts on, exactly.
-fn without_broker(what: &str, end: impl FnOnce(&mut World)) {
+fn without_broker(what: &str, end: impl FnOnce(&mut World, &Process)) {
     let mut world = World::new();
     let load = world.load_paced();
     let mut a = world.run("a", &[]);
     a.await_events("applied", 20);
 
-    end(&mut world);
+    end(&mut world, &a.process);
     let gone = Instant::now();
     world.kafka.start().unwrap();
     let (back, seen) = (Instant::now(), a.events().of("applied").count());

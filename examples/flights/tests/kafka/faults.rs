@@ -4,10 +4,13 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use millpond::broker::{
+    Broker, Change, ErrorKind, Isolation, KafkaBroker, KafkaSettings, Outgoing, ProducerOptions, Sent, Source,
+};
 use millpond_kafka_dev::{ADMIN, Jars, LIMITED};
 
 use crate::outputs::assert_exact;
-use crate::world::{World, refused};
+use crate::world::{World, refused, wait_for};
 
 /// How long our own connections try again here.
 const PATIENCE: &str = "admin.default.api.timeout.ms=3000";
@@ -23,6 +26,7 @@ fn show_is_refused(address: &str, settings: &[&str], words: &[&str]) {
     for word in words {
         assert!(said.contains(word), "`{word}` is not in: {said}");
     }
+    eprintln!("refused after {:?}: {said}", start.elapsed());
     assert!(start.elapsed() < Duration::from_secs(60), "it took {:?}: {said}", start.elapsed());
 }
 
@@ -83,60 +87,93 @@ pub(crate) fn wrong_credentials() {
         settings.push(format!("sasl.mechanism={mechanism}"));
         secure_show_is_refused(&world, &settings, &["SASL_AUTHENTICATION_FAILED", "sasl.username"]);
     }
-    let said = format!("{:?}", secure(&world, ADMIN.name, ADMIN.password));
-    assert!(said.contains(ADMIN.password), "the right password is another one");
+    data_clients_do_not_wait_for_ever(&world);
+}
+
+/// A password may be changed while an application runs: clients that connect anew end with an error, too.
+fn data_clients_do_not_wait_for_ever(world: &World) {
+    let settings = secure(world, ADMIN.name, "wrong");
+    let mut pairs: Vec<_> = settings.iter().filter_map(|setting| setting.split_once('=')).collect();
+    pairs.push(("bootstrap.servers", &world.kafka.secure().address));
+    let pairs: Vec<_> = pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let broker = KafkaBroker::new(KafkaSettings::from_pairs(&pairs).unwrap());
+
+    let mut consumer = broker.consumer(&Isolation::ReadCommitted.into()).unwrap();
+    consumer.assign(&[Change::Add { source: Source(0), topic: "flights", partition: 0, from: 0 }]).unwrap();
+    let reading = wait_for("the consumer's error", || consumer.poll(Duration::from_millis(100)).err());
+
+    let mut producer = broker.producer(&ProducerOptions::transactional("flights-of-nobody")).unwrap();
+    let taking = producer.init(Duration::from_secs(60)).unwrap_err();
+
+    let mut producer = broker.producer(&ProducerOptions::default()).unwrap();
+    let topic = producer.topic("flights");
+    let value = Some(b"v".as_slice());
+    let record = Outgoing { topic, partition: 0, timestamp: 1, key: None, value, headers: &[], tag: 0 };
+    assert_eq!(producer.send(&record).unwrap(), Sent::Queued);
+    let writing = wait_for("the producer's error", || producer.flush(Duration::from_millis(100)).err());
+
+    for error in [reading, taking, writing] {
+        let said = error.to_string();
+        assert!(error.kind() == ErrorKind::Fatal && said.contains("sasl.username"), "{said}");
+        eprintln!("a data client with a wrong password: {said}");
+    }
 }
 
 pub(crate) fn missing_acl() {
     let world = World::new();
     world.load_all(1);
-    // A topic that a user may not even describe is as if it were not there; Kafka does not say more.
     let limited = secure(&world, LIMITED.name, LIMITED.password);
-    secure_show_is_refused(&world, &limited, &["carrier-totals", "ACL"]);
+    secure_show_is_refused(&world, &limited, &["TOPIC_AUTHORIZATION_FAILED", "topic=`carrier-totals`", "ACL", "READ"]);
     let state = world.dir.path().join("state");
     let mut arguments = vec!["run", "--broker", &world.kafka.secure().address, "--engine", "rocks"];
     arguments.extend(["--state-dir", state.to_str().unwrap()]);
     limited.iter().for_each(|setting| arguments.extend(["--set", setting]));
     let (code, said) = refused(&arguments);
-    assert!(code == Some(1) && said.contains("ACL"), "{said}");
+    eprintln!("{said}");
+    assert_eq!(code, Some(1), "{said}");
+    // One of the two topics that are not the application's own.
+    assert!(said.contains("topic=`carrier-totals`") || said.contains("topic=`flights`"), "{said}");
+    assert!(said.contains("ACL"), "{said}");
 }
 
 /// The table in `docs/running-on-kafka.md`, as the tool's options. `READ` of the output is the example's own: it shows what
 /// comes out.
 const DOCUMENTED_ACLS: [&[&str]; 5] = [
-    &["--topic", "flights", "--operation", "READ", "--operation", "DESCRIBE_CONFIGS"],
-    &["--topic", "carrier-totals", "--operation", "WRITE", "--operation", "DESCRIBE_CONFIGS", "--operation", "READ"],
+    &["--topic", "flights", "--operation", "Read", "--operation", "DescribeConfigs"],
+    &["--topic", "carrier-totals", "--operation", "Write", "--operation", "DescribeConfigs", "--operation", "Read"],
     &[
         "--topic",
         "flights-",
         "--resource-pattern-type",
         "prefixed",
         "--operation",
-        "CREATE",
+        "Create",
         "--operation",
-        "READ",
+        "Read",
         "--operation",
-        "WRITE",
+        "Write",
         "--operation",
-        "DELETE",
+        "Delete",
         "--operation",
-        "DESCRIBE_CONFIGS",
+        "DescribeConfigs",
     ],
-    &["--group", "flights", "--operation", "READ"],
-    &["--transactional-id", "flights-", "--resource-pattern-type", "prefixed", "--operation", "WRITE"],
+    &["--group", "flights", "--operation", "Read"],
+    &["--transactional-id", "flights-", "--resource-pattern-type", "prefixed", "--operation", "Write"],
 ];
+
+/// Adds or removes what the limited user is allowed.
+fn change_acl(world: &World, change: &str, acl: &[&str]) {
+    let mut tool = Jars::cached().unwrap().tool("org.apache.kafka.tools.AclCommand");
+    tool.args(["--bootstrap-server", world.kafka.bootstrap(), change, "--force"]);
+    tool.args(["--allow-principal", &format!("User:{}", LIMITED.name)]).args(acl);
+    let output = tool.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
 
 pub(crate) fn the_documented_acls_suffice() {
     let world = World::new();
     world.load_all(1);
-    let jars = Jars::cached().unwrap();
-    for acl in DOCUMENTED_ACLS {
-        let mut tool = jars.tool("org.apache.kafka.tools.AclCommand");
-        tool.args(["--bootstrap-server", world.kafka.bootstrap(), "--add", "--force"]);
-        tool.args(["--allow-principal", &format!("User:{}", LIMITED.name)]).args(acl);
-        let output = tool.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
+    DOCUMENTED_ACLS.iter().for_each(|acl| change_acl(&world, "--add", acl));
     let state = world.dir.path().join("state");
     let mut arguments = vec!["run", "--broker", &world.kafka.secure().address, "--until-end", "--engine", "rocks"];
     arguments.extend(["--state-dir", state.to_str().unwrap()]);
@@ -148,6 +185,41 @@ pub(crate) fn the_documented_acls_suffice() {
     assert_eq!(code, Some(0), "{said}");
     assert!(!said.contains("AUTHORIZATION"), "{said}");
     assert_exact(&world, 1);
+}
+
+/// What the application may no longer do while it runs ends it, with an error that names what and the ACL.
+pub(crate) fn acl_taken_away_at_run_time() {
+    let world = World::new();
+    let load = ["--data", world.flights.name, "--rate", "900", "--repeat", "100"];
+    let _load = world.flights("load", "load", &load);
+    world.await_topics();
+    DOCUMENTED_ACLS.iter().for_each(|acl| change_acl(&world, "--add", acl));
+    let mut settings = secure(&world, LIMITED.name, LIMITED.password);
+    settings.push(format!("bootstrap.servers={}", world.kafka.secure().address));
+    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+    let cases = [
+        ("exactly-once", "--topic", "flights", "Read"),
+        ("exactly-once", "--topic", "carrier-totals", "Write"),
+        ("exactly-once", "--group", "flights", "Read"),
+        ("at-least-once", "--topic", "flights", "Read"),
+        ("at-least-once", "--topic", "carrier-totals", "Write"),
+    ];
+    for (n, (guarantee, kind, taken, operation)) in cases.into_iter().enumerate() {
+        let all: Vec<&str> = arguments.iter().copied().chain(["--guarantee", guarantee]).collect();
+        let mut a = world.run(&format!("instance-{n}"), &all);
+        a.await_events("applied", 3);
+        let acl = [kind, taken, "--operation", operation];
+        change_acl(&world, "--remove", &acl);
+        let start = Instant::now();
+        let status = a.process.ends();
+        let said = a.process.said();
+        assert_eq!(status.code(), Some(1), "{said}");
+        let error = said.lines().rev().find(|line| line.starts_with("error: ")).unwrap();
+        assert!(error.contains(taken) && error.contains("ACL"), "{said}");
+        eprintln!("{guarantee}, without {acl:?} it ended after {:?}: {error}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "it took {:?}: {said}", start.elapsed());
+        change_acl(&world, "--add", &acl);
+    }
 }
 
 pub(crate) fn untrusted_certificate() {

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         own("faults::wrong_credentials", faults::wrong_credentials),
         own("faults::missing_acl", faults::missing_acl),
         own("faults::the_documented_acls_suffice", faults::the_documented_acls_suffice),
+        own("faults::acl_taken_away_at_run_time", faults::acl_taken_away_at_run_time),
         own("faults::untrusted_certificate", faults::untrusted_certificate),
         own("faults::topic_deleted_under_the_application", faults::topic_deleted_under_the_application),
         own("faults::too_old_a_broker", faults::too_old_a_broker),

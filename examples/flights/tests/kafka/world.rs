@@ -179,6 +179,14 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// The processor time that it has had, by what Linux counts in hundredths of a second.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // The name in brackets is the second field, and may have spaces; the times are the 14th and the 15th.
+        let fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
+        Duration::from_millis(fields.map(|ticks| 10 * ticks.parse::<u64>().unwrap()).sum())
+    }
+
     #[track_caller]
     pub(crate) fn ends(&mut self) -> ExitStatus {
         let limit = Instant::now() + 5 * LIMIT;
@@ -232,7 +240,8 @@ impl Instance {
     pub(crate) fn await_events(&mut self, event: &str, times: usize) {
         wait_for(&format!("{times} x `{event}` of {}", self.process.name), || {
             let came = self.events().of(event).count() >= times;
-            assert!(came || self.process.is_running(), "it ended: {}", self.process.said());
+            let status = self.process.child.try_wait().unwrap();
+            assert!(came || status.is_none(), "it ended with {status:?}: {}", self.process.said());
             came.then_some(())
         });
     }
