@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         own("instances::frozen_past_its_session", instances::frozen_past_its_session),
         own("broker::killed_in_mid_run", broker::killed_in_mid_run),
         own("broker::restarted_in_mid_run", broker::restarted_in_mid_run),
+        own("broker::away_for_long", broker::away_for_long),
         own("rebalance::tasks_that_stay_do_not_wait_for_a_join", rebalance::tasks_that_stay_do_not_wait_for_a_join),
         own("faults::no_broker_at_start", faults::no_broker_at_start),
         own("faults::something_else_answers", faults::something_else_answers),
