@@ -139,3 +139,8 @@ pub use millpond_runtime::{App, Error, Result};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// So do those of the page on Kafka.
+#[cfg(all(doctest, feature = "kafka"))]
+#[doc = include_str!("../../../docs/running-on-kafka.md")]
+mod running_on_kafka {}

@@ -89,6 +89,8 @@ pub(crate) struct Worker {
     pub(crate) member: Option<Member>,
     /// A rebalance was announced and the worker has committed: commits wait for the new generation.
     pub(crate) holding: bool,
+    /// Since when.
+    held_since: Duration,
     /// What has to be done before anything else, if something went wrong.
     pub(crate) recovery: Option<Recovery>,
     /// In order of their ids.
@@ -148,6 +150,7 @@ impl Worker {
             admin: broker.admin().map_err(made)?,
             member: None,
             holding: false,
+            held_since: now,
             // The transactions of a former self are ended before anything is read (D6).
             recovery: exactly_once.then(Recovery::init),
             tasks: Vec::new(),

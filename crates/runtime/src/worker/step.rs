@@ -20,6 +20,8 @@ use crate::task::{Counts, Task, TaskState};
 
 /// Records of one task in a row, before another task has its turn.
 const TURN: usize = 256;
+/// A rebalance that everybody takes part in at once takes less.
+const QUICK_REBALANCE: Duration = Duration::from_millis(100);
 /// Keys looked up ahead of their records.
 const LOOK_AHEAD: usize = 32;
 
@@ -195,8 +197,16 @@ impl Worker {
 
     /// Whether processing has to wait. Under at-least-once nothing but the worker itself fences what it writes: so not
     /// between the commit before a rebalance and the new generation, and not when the work may be another's by now.
+    /// Under exactly-once a worker waits for a rebalance that is quick, since what it does meanwhile is lost if one of its
+    /// tasks goes elsewhere; and no longer.
     fn is_paused(&self) -> bool {
-        self.member.is_none() || (!self.exactly_once() && (self.holding || !self.shared.is_exclusive()))
+        if self.member.is_none() {
+            return true;
+        }
+        if !self.exactly_once() {
+            return self.holding || !self.shared.is_exclusive();
+        }
+        self.holding && self.shared.ports.clock.now().saturating_sub(self.held_since) < QUICK_REBALANCE
     }
 
     /// Whether some task has more records than it may, and works them off: so long nothing more is taken. To pause its

@@ -40,6 +40,7 @@ impl Worker {
     fn prepare(&mut self) -> Result {
         self.commit_or_recover()?;
         self.holding = true;
+        self.held_since = self.shared.ports.clock.now();
         self.tell(ToMember::Committed { worker: self.number });
         Ok(())
     }
