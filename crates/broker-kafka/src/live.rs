@@ -1,5 +1,6 @@
 //! A producer's handle of librdkafka, with its topics and its reports: what lives from one `init` to the next.
 
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use millpond_broker_api::{Error, ErrorKind, Header, Outgoing, Result};
@@ -28,6 +29,10 @@ const FIXED: [(&str, &str); 3] =
 
 /// `init` looks up so often whether it is hopeless: wrong credentials are told beside its answer.
 const LOOK_UP: Duration = Duration::from_millis(500);
+/// One call waits so long; what is retriable is repeated.
+const SLICE: Duration = Duration::from_secs(5);
+/// A call that takes longer than it was given, by this, is not waited for.
+const GRACE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -50,6 +55,8 @@ pub(crate) enum Stop {
     Abort(Error),
     /// The handle is of no use any more.
     Dead(Error),
+    /// librdkafka does not come back from a call: nothing is known, and the handle is of no use any more.
+    Stuck(Error),
 }
 
 /// Success, or why not.
@@ -161,7 +168,8 @@ impl Live {
     /// Fences former holders of the id.
     pub(crate) fn take_id(&self, op: &'static str, deadline: &Deadline) -> Ending<()> {
         loop {
-            let Err(failure) = self.writer.init(deadline.left().min(LOOK_UP)) else { return Ok(()) };
+            let answer = self.patiently(op, deadline.left().min(LOOK_UP), Writer::init)?;
+            let Err(failure) = answer else { return Ok(()) };
             if let Some(hopeless) = self.ledger().hopeless() {
                 return Err(Stop::Late(hopeless.clone()));
             }
@@ -181,15 +189,51 @@ impl Live {
         &self,
         op: &'static str,
         deadline: &Deadline,
-        call: impl Fn(&Writer, Duration) -> ffi::Outcome,
+        call: impl Fn(&Writer, Duration) -> ffi::Outcome + Clone + Send + 'static,
     ) -> Ending<()> {
         loop {
-            match call(&self.writer, deadline.left()) {
+            match self.patiently(op, deadline.left().min(SLICE), call.clone())? {
                 Ok(()) => return Ok(()),
                 Err(f) if f.retriable && !f.fatal && !f.abortable && !deadline.is_over() => self.reports.pause(PAUSE),
                 Err(f) => return Err(ended(op, &f)),
             }
         }
+    }
+
+    /// Makes a call that is given so much time. Now and then librdkafka does not come back from one at all: the broker was
+    /// started again while it waited for an answer to offsets of a transaction, and the end of that wait got lost. So it is
+    /// made on a thread of its own, which keeps the handle for itself if that happens.
+    fn patiently(
+        &self,
+        op: &'static str,
+        time: Duration,
+        call: impl FnOnce(&Writer, Duration) -> ffi::Outcome + Send + 'static,
+    ) -> Ending<ffi::Outcome> {
+        self.await_answer(op, time, GRACE, call)
+    }
+
+    fn await_answer(
+        &self,
+        op: &'static str,
+        time: Duration,
+        grace: Duration,
+        call: impl FnOnce(&Writer, Duration) -> ffi::Outcome + Send + 'static,
+    ) -> Ending<ffi::Outcome> {
+        let (answer, answered) = channel();
+        let writer = self.writer.clone();
+        let run = move || {
+            let outcome = call(&writer, time);
+            drop(writer);
+            // Nobody listens any more when it comes too late.
+            let _late = answer.send(outcome);
+        };
+        let failed = |e| Stop::Late(Error::new(ErrorKind::Retriable, op).caused_by(e));
+        std::thread::Builder::new().name("millpond-txn".to_owned()).spawn(run).map_err(failed)?;
+        answered.recv_timeout(time + grace).map_err(|_| {
+            tracing::error!(op, "librdkafka does not come back from a call; its producer is replaced");
+            let error = Error::new(ErrorKind::ProducerFenced, op);
+            Stop::Stuck(error.with("reason", "the client does not come back from a call"))
+        })
     }
 
     /// Sends again what shared a batch with a record that was refused: a broker refuses whole batches, and the others are
@@ -249,5 +293,26 @@ fn fatal(op: &'static str, failure: &ffi::Failure) -> Error {
     match error.kind() {
         ErrorKind::ProducerFenced | ErrorKind::Fatal => error,
         _ => Error::new(ErrorKind::ProducerFenced, op).caused_by(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_does_not_come_back_is_left_to_itself() {
+        let live = Live::new(&KafkaSettings::new("127.0.0.1:1"), None, Batching::Many).unwrap();
+        let (let_go, gone) = channel::<()>();
+        let call = move |_: &Writer, _| {
+            // Until the test is over: what librdkafka would do for ever.
+            let _over = gone.recv();
+            Ok(())
+        };
+        let answer = live.await_answer("wait", Duration::ZERO, Duration::from_millis(20), call);
+        let Err(Stop::Stuck(error)) = answer else { panic!("it came back") };
+        assert_eq!(error.kind(), ErrorKind::ProducerFenced);
+        drop(live);
+        drop(let_go);
     }
 }

@@ -107,7 +107,7 @@ impl KafkaProducer {
     fn told(&mut self, stop: Stop) -> Error {
         match stop {
             Stop::Late(error) | Stop::Abort(error) => error,
-            Stop::Dead(error) => {
+            Stop::Dead(error) | Stop::Stuck(error) => {
                 self.state = State::Dead(error.clone());
                 error
             }
@@ -215,7 +215,8 @@ impl KafkaProducer {
                 let error = Error::new(ErrorKind::Fatal, OFFSETS).with("reason", "a name has a zero byte");
                 return Err(self.retreat(error, deadline));
             };
-            let send = |writer: &Writer, wait| writer.send_offsets(&list, &membership, wait);
+            let lists = Arc::new((list, membership));
+            let send = move |writer: &Writer, wait| writer.send_offsets(&lists.0, &lists.1, wait);
             let sent = self.live(OFFSETS).and_then(|live| live.repeat(OFFSETS, deadline, send));
             sent.map_err(|stop| self.stopped(stop, deadline))?;
         }
@@ -231,7 +232,7 @@ impl KafkaProducer {
     /// How a commit ends that was stopped.
     fn stopped(&mut self, stop: Stop, deadline: &Deadline) -> CommitOutcome {
         match stop {
-            Stop::Late(error) => self.doubt(error),
+            Stop::Late(error) | Stop::Stuck(error) => self.doubt(error),
             Stop::Abort(error) => self.retreat(error, deadline),
             dead @ Stop::Dead(_) => sorted(self.told(dead)),
         }

@@ -17,7 +17,8 @@ use super::{Conf, Failure, Outcome, Partitions};
 // Tags travel as addresses.
 const _: () = assert!(size_of::<usize>() >= size_of::<u64>(), "a tag has 64 bits");
 
-/// A producer.
+/// A producer. Clones are handles of the same.
+#[derive(Clone)]
 pub(crate) struct Writer {
     handle: Arc<Handle>,
 }
@@ -157,6 +158,11 @@ impl Writer {
 
 /// A membership in librdkafka's words.
 pub(crate) struct Membership(NonNull<rd::rd_kafka_consumer_group_metadata_t>);
+
+// SAFETY: it is plain memory, which nobody changes once it is made.
+unsafe impl Send for Membership {}
+// SAFETY: as above.
+unsafe impl Sync for Membership {}
 
 impl Membership {
     /// `None` if one of its names has a zero byte.
