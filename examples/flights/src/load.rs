@@ -1,7 +1,7 @@
 //! The first part: creates the topics, and replays the flights into one of them.
 //!
 //! Into the embedded broker they go as they are; into Kafka in transactions, since a broker that was killed no longer knows
-//! which records of an idempotent producer it has if they are as old as these (see [`crate::exact`]).
+//! which records of an idempotent producer it has if they are as old as these (see `exact.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
