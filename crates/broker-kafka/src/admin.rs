@@ -137,11 +137,10 @@ impl KafkaAdmin {
 
 /// Whether a topic was not created because there is one of that name.
 fn is_there_already(error: &Error) -> bool {
-    error.context().any(|(key, value)| key == "number" && value == TOPIC_ALREADY_EXISTS)
+    error::code_of(error) == Some(TOPIC_ALREADY_EXISTS)
 }
 
-/// The number of that code, as errors have it.
-const TOPIC_ALREADY_EXISTS: &str = "36";
+const TOPIC_ALREADY_EXISTS: i16 = 36;
 
 impl Progress<'_> {
     fn is_open(&self) -> bool {

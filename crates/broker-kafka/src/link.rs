@@ -210,7 +210,7 @@ impl Carrier {
             self.trouble = trouble;
         }
         match error::code_of(error).filter(|code| is_final(*code)) {
-            Some(code) => self.shared.arrived(refusal(request, code)),
+            Some(code) => self.shared.arrived(request.refusal(code)),
             None => {
                 self.shared.lost();
                 self.shared.pause(BREATH);
@@ -318,24 +318,6 @@ fn misuse() -> Error {
 /// Codes of a broken-off connection that no repetition mends.
 fn is_final(code: i16) -> bool {
     matches!(code, code::GROUP_AUTHORIZATION_FAILED | code::UNSUPPORTED_VERSION | code::SASL_AUTHENTICATION_FAILED)
-}
-
-/// The answer that only says a code.
-fn refusal(request: &Request, code: i16) -> Reply {
-    match request {
-        Request::FindCoordinator => Reply::Coordinator { code },
-        Request::Join { member_id, .. } => Reply::Join {
-            code,
-            generation: -1,
-            member_id: member_id.clone(),
-            leader: false,
-            skip_assignment: false,
-            members: Vec::new(),
-        },
-        Request::Sync { .. } => Reply::Sync { code, assignment: Vec::new() },
-        Request::Heartbeat { .. } => Reply::Heartbeat { code },
-        Request::Leave { .. } => Reply::Leave { code },
-    }
 }
 
 fn joined(answer: JoinGroupResponse) -> Reply {

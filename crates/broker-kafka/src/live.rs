@@ -170,11 +170,12 @@ impl Live {
         loop {
             let answer = self.patiently(op, deadline.left().min(LOOK_UP), Writer::init)?;
             let Err(failure) = answer else { return Ok(()) };
-            if let Some(hopeless) = self.ledger().hopeless() {
-                return Err(Stop::Late(hopeless.clone()));
-            }
+            // First: the client also complains of it, in words that say less.
             if failure.fatal {
                 return Err(ended(op, &failure));
+            }
+            if let Some(hopeless) = self.ledger().hopeless() {
+                return Err(Stop::Late(hopeless.clone()));
             }
             let error = error::of_client(op, failure.code, &failure.text);
             if error.kind() != ErrorKind::Retriable || deadline.is_over() {
@@ -254,6 +255,9 @@ impl Live {
                 headers: &headers,
                 tag: record.tag,
             };
+            if self.ledger().fail_overtaken(&record) {
+                continue;
+            }
             let Some(Some(topic)) = self.topics.get(record.topic as usize) else { continue };
             if self.writer.produce(topic, &produce) != code::NONE {
                 self.reports.ledger().put_back([record]);
@@ -283,6 +287,8 @@ fn ended(op: &'static str, failure: &ffi::Failure) -> Stop {
     match failure {
         f if f.fatal => Stop::Dead(fatal(op, failure)),
         f if f.retriable && !f.abortable => Stop::Late(error),
+        // A call out of turn: of the transaction nothing comes, and the next one is as good as any.
+        f if f.code == code::STATE => Stop::Abort(Error::new(ErrorKind::Abortable, op).caused_by(error)),
         _ => Stop::Abort(error),
     }
 }

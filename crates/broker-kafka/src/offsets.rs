@@ -257,9 +257,10 @@ impl Fetched {
     fn stable(&self, of: &[(&str, i32)]) -> Result<Stable> {
         let mut found = Vec::with_capacity(of.len());
         for &(topic, partition) in of {
+            // "Nothing is committed" is an answer of its own; silence is none.
             let Some(answer) = self.partitions.get(&(topic.to_owned(), partition)) else {
-                found.push(None);
-                continue;
+                let unanswered = Error::new(ErrorKind::Retriable, FETCH).with("what", "no answer for the partition");
+                return Err(unanswered.with("topic", topic).with("partition", partition));
             };
             match answer.code {
                 code::NONE => found.push(answer.committed.clone()),

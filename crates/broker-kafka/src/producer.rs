@@ -4,7 +4,7 @@
 //! and [`Producer::init`] makes another.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millpond_broker_api::{
@@ -215,8 +215,11 @@ impl KafkaProducer {
                 let error = Error::new(ErrorKind::Fatal, OFFSETS).with("reason", "a name has a zero byte");
                 return Err(self.retreat(error, deadline));
             };
-            let lists = Arc::new((list, membership));
-            let send = move |writer: &Writer, wait| writer.send_offsets(&lists.0, &lists.1, wait);
+            let lists = Arc::new(Mutex::new((list, membership)));
+            let send = move |writer: &Writer, wait| {
+                let lists = lists.lock().unwrap_or_else(PoisonError::into_inner);
+                writer.send_offsets(&lists.0, &lists.1, wait)
+            };
             let sent = self.live(OFFSETS).and_then(|live| live.repeat(OFFSETS, deadline, send));
             sent.map_err(|stop| self.stopped(stop, deadline))?;
         }

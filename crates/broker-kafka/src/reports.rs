@@ -28,6 +28,8 @@ pub(crate) struct Ledger {
     failed: Vec<Failure>,
     /// Records without an answer that have to be sent again, each alone.
     suspects: Vec<Returned>,
+    /// Partitions in which later records were written than those: to send these again would change the order.
+    overtaken: Vec<(TopicId, i32)>,
     /// Whether librdkafka counts records that the broker has not seen.
     tainted: bool,
     /// Whether a batch was refused and nobody knows for which record.
@@ -44,6 +46,9 @@ impl Ledger {
         let (topic, partition) = (TopicId(report.topic), report.partition);
         match report.code {
             code::NONE => {
+                if self.suspects.iter().any(|s| TopicId(s.topic) == topic && s.partition == partition) {
+                    self.overtaken.push((topic, partition));
+                }
                 let row = self.row(topic, partition);
                 row.records += 1;
                 row.next = report.offset.map(|offset| offset + 1);
@@ -84,6 +89,7 @@ impl Ledger {
     pub(crate) fn clear(&mut self) {
         self.delivered.clear();
         self.failed.clear();
+        self.overtaken.clear();
         self.last = 0;
     }
 
@@ -91,6 +97,20 @@ impl Ledger {
     pub(crate) fn take_suspects(&mut self) -> Vec<Returned> {
         self.isolates &= self.suspects.is_empty();
         std::mem::take(&mut self.suspects)
+    }
+
+    /// Books a record that was taken to be sent again as failed, if others of its partition have overtaken it.
+    pub(crate) fn fail_overtaken(&mut self, record: &Returned) -> bool {
+        let (topic, partition) = (TopicId(record.topic), record.partition);
+        let overtaken = self.overtaken.contains(&(topic, partition));
+        if overtaken {
+            let error = Error::new(ErrorKind::Abortable, WRITE)
+                .with("reason", "a record of its batch was refused, and later ones are written")
+                .with("partition", partition);
+            self.failed.push(Failure { topic, partition, tag: record.tag, error });
+            self.answered += 1;
+        }
+        overtaken
     }
 
     /// Gives back what was taken and not sent.
@@ -282,6 +302,23 @@ mod tests {
         assert_eq!(ledger.delivered()[0].next, None);
         note(&mut ledger, report(0, 0, Some(7)));
         assert_eq!(ledger.delivered()[0].next, Some(8));
+    }
+
+    #[test]
+    fn what_was_overtaken_is_not_sent_again() {
+        let mut ledger = Ledger::default();
+        ledger.isolate();
+        note(&mut ledger, Report { code: code::MSG_SIZE_TOO_LARGE, tag: 7, ..report(0, 0, None) });
+        note(&mut ledger, Report { code: code::MSG_SIZE_TOO_LARGE, tag: 8, ..report(0, 1, None) });
+        note(&mut ledger, report(0, 0, Some(5)));
+        let suspects = ledger.take_suspects();
+        let failed: Vec<_> = suspects.iter().map(|record| ledger.fail_overtaken(record)).collect();
+        assert_eq!(failed, [true, false], "a later record of partition 0 is written");
+        assert_eq!(
+            ledger.failed().iter().map(|f| (f.tag, f.error.kind())).collect::<Vec<_>>(),
+            [(7, ErrorKind::Abortable)]
+        );
+        assert_eq!(ledger.outstanding(3), 1, "the other one is still to be sent");
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl State {
             Verdict::Disconnect | Verdict::Fail(_) => return self.links.disconnect(link, now),
             Verdict::Code(code) => {
                 let ticket = self.links.ticket(link, Some(Duration::ZERO));
-                return self.links.deliver(now, vec![(ticket, refusal(request, code))]);
+                return self.links.deliver(now, vec![(ticket, request.refusal(code))]);
             }
         };
         let ticket = self.links.ticket(link, late);
@@ -129,24 +129,6 @@ impl State {
         let mut answers = Vec::new();
         self.groups.happen(now, &self.options, &mut answers);
         self.links.deliver(now, answers);
-    }
-}
-
-/// The answer to a request that only says an error code.
-fn refusal(request: &Request, code: i16) -> Reply {
-    match request {
-        Request::FindCoordinator => Reply::Coordinator { code },
-        Request::Join { member_id, .. } => Reply::Join {
-            code,
-            generation: -1,
-            member_id: member_id.clone(),
-            leader: false,
-            skip_assignment: false,
-            members: Vec::new(),
-        },
-        Request::Sync { .. } => Reply::Sync { code, assignment: Vec::new() },
-        Request::Heartbeat { .. } => Reply::Heartbeat { code },
-        Request::Leave { .. } => Reply::Leave { code },
     }
 }
 

@@ -36,7 +36,7 @@ pub use ports::{
     Bug, Clock, FailPoint, FailPoints, NoFailPoints, NoObserver, Observer, Ports, Random, Spawner, SystemClock,
     SystemRandom, SystemSpawner,
 };
-pub use settings::{ErrorPolicy, Guarantee, OffsetReset, Settings};
+pub use settings::{ClientConfigs, ErrorPolicy, Guarantee, OffsetReset, Settings};
 pub use task::{TaskId, TaskState};
 
 const _: () = {

@@ -106,7 +106,25 @@ pub struct Settings {
     /// `bootstrap.servers`, `client.id`, `security.protocol`, `ssl.*`, `sasl.*`, and what begins with `consumer.`,
     /// `restore.consumer.`, `producer.` or `admin.`: for the clients of the cluster, with the prefix. Checked by the broker's
     /// crate, when [`AppBuilder::connect`](crate::AppBuilder::connect) makes the cluster of them.
-    pub client_configs: Vec<(String, String)>,
+    pub client_configs: ClientConfigs,
+}
+
+/// Names and values for the clients of the cluster, passwords among them: the output of `Debug` has the names only.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ClientConfigs(pub Vec<(String, String)>);
+
+impl std::ops::Deref for ClientConfigs {
+    type Target = [(String, String)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for ClientConfigs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
 }
 
 /// Sets one field from text; the error says what would be right.
@@ -212,7 +230,7 @@ impl Settings {
             on_deserialization_error: ErrorPolicy::default(),
             on_processing_error: ErrorPolicy::default(),
             topic_configs: Vec::new(),
-            client_configs: Vec::new(),
+            client_configs: ClientConfigs::default(),
         }
     }
 
@@ -228,7 +246,7 @@ impl Settings {
             return Ok(());
         }
         if is_of_a_client(key) {
-            replace(&mut self.client_configs, key, value);
+            replace(&mut self.client_configs.0, key, value);
             return Ok(());
         }
         let refused = |remedy: &'static str| {
@@ -275,7 +293,7 @@ impl Settings {
         for (name, value) in vars {
             let Some(name) = name.strip_prefix("MILLPOND_") else { continue };
             let key = name.to_lowercase().replace('_', ".");
-            if KEYS.iter().any(|(k, _)| *k == key) {
+            if KEYS.iter().any(|(k, _)| *k == key) || is_of_a_client(&key) {
                 self.set(&key, &value)?;
             }
         }
@@ -334,7 +352,13 @@ impl Settings {
 
 /// Whether a key is for the clients of the cluster.
 fn is_of_a_client(key: &str) -> bool {
-    const NAMES: [&str; 3] = ["bootstrap.servers", "client.id", "security.protocol"];
+    const NAMES: [&str; 5] = [
+        "bootstrap.servers",
+        "broker.address.family",
+        "client.id",
+        "enable.ssl.certificate.verification",
+        "security.protocol",
+    ];
     const PREFIXES: [&str; 6] = ["ssl.", "sasl.", "consumer.", "restore.consumer.", "producer.", "admin."];
     NAMES.contains(&key) || PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }

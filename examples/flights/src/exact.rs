@@ -21,6 +21,8 @@ use crate::topology::FLIGHTS;
 /// What was sent is committed after this time, or after so many flights.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(100);
 const COMMIT_FLIGHTS: usize = 5_000;
+/// Before something is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
 /// How long one call waits before it looks for the signal to stop.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
@@ -101,10 +103,18 @@ impl ExactWriter {
             self.stop.wait(Duration::ZERO)?;
             match self.producer.init(MAX_WAIT) {
                 Ok(()) => {}
-                Err(error) if is_passing(error.kind()) => continue,
+                Err(error) if is_passing(error.kind()) => {
+                    self.stop.wait(PAUSE)?;
+                    continue;
+                }
                 Err(error) => return Err(not_written(error)),
             }
-            let Some(committed) = self.ask_progress()? else { continue };
+            let committed = loop {
+                match self.ask_progress()? {
+                    Some(committed) => break committed,
+                    None => self.stop.wait(PAUSE)?,
+                }
+            };
             let done = usize::try_from(committed.saturating_sub(self.committed)).unwrap_or(usize::MAX);
             self.pending.drain(..done.min(self.pending.len()));
             self.committed = committed;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millpond::broker::Broker;
 use millpond::prelude::*;
-use millpond::runtime::{self, AppBuilder, MetricsRegistry, TaskProgress};
+use millpond::runtime::{self, AppBuilder, ClientConfigs, MetricsRegistry, TaskProgress};
 
 use crate::cluster;
 use crate::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ pub fn run(options: &RunCommand, ports: &Ports, view: &mut View) -> Result<()> {
     let mut settings = Settings { commit_interval: Some(COMMIT_INTERVAL), ..cluster::settings(&options.cluster)? };
     let broker = cluster::connect(&settings)?;
     // The cluster has them now.
-    settings.client_configs.clear();
+    settings.client_configs = ClientConfigs::default();
     settings.state_dir = options.run.state_dir.clone().or(settings.state_dir);
     if options.run.engine == EngineOption::Rocks && settings.state_dir.is_none() {
         let error = Error::new(ErrorKind::Usage, "this engine keeps its files in a state directory, and none is given");

@@ -112,6 +112,26 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// The reply to it that says an error code and nothing else.
+    pub fn refusal(&self, code: i16) -> Reply {
+        match self {
+            Self::FindCoordinator => Reply::Coordinator { code },
+            Self::Join { member_id, .. } => Reply::Join {
+                code,
+                generation: -1,
+                member_id: member_id.clone(),
+                leader: false,
+                skip_assignment: false,
+                members: Vec::new(),
+            },
+            Self::Sync { .. } => Reply::Sync { code, assignment: Vec::new() },
+            Self::Heartbeat { .. } => Reply::Heartbeat { code },
+            Self::Leave { .. } => Reply::Leave { code },
+        }
+    }
+}
+
 /// A reply of the coordinator. Error codes are those of [`code`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {

@@ -105,7 +105,7 @@ impl Event {
             if rd::rd_kafka_event_type(self.0.as_ptr()) != rd::RD_KAFKA_EVENT_ERROR {
                 return None;
             }
-            let code = rd::rd_kafka_event_error(self.0.as_ptr()) as i32;
+            let code = super::failure::rd_kafka_event_error(self.0.as_ptr());
             Some(Complaint { code, text: text(rd::rd_kafka_event_error_string(self.0.as_ptr())) })
         }
     }

@@ -80,7 +80,7 @@ impl Failure {
     /// The text of an error code.
     pub(crate) fn text_of(code: i32) -> String {
         // SAFETY: the function takes any number and returns a string that is never freed, or one of the thread's own, which
-        // is copied. It is declared anew here, since our bindings' enumeration must not hold numbers that it does not know.
+        // is copied.
         unsafe { text(rd_kafka_err2str(code)) }
     }
 
@@ -92,7 +92,7 @@ impl Failure {
         // the object is destroyed once.
         let failure = unsafe {
             let failure = Self {
-                code: rd::rd_kafka_error_code(error) as i32,
+                code: rd_kafka_error_code(error),
                 text: text(rd::rd_kafka_error_string(error)),
                 retriable: rd::rd_kafka_error_is_retriable(error) != 0,
                 abortable: rd::rd_kafka_error_txn_requires_abort(error) != 0,
@@ -105,8 +105,13 @@ impl Failure {
     }
 }
 
+// Declared anew, with numbers for codes: our bindings' enumeration must not hold one that it does not know, and brokers may
+// answer with codes of later versions.
 unsafe extern "C" {
     fn rd_kafka_err2str(code: i32) -> *const c_char;
+    fn rd_kafka_error_code(error: *const rd::rd_kafka_error_t) -> i32;
+    pub(super) fn rd_kafka_event_error(event: *mut rd::rd_kafka_event_t) -> i32;
+    pub(super) fn rd_kafka_fatal_error(client: *mut rd::rd_kafka_t, why: *mut c_char, size: usize) -> i32;
 }
 
 /// Copies a C string.

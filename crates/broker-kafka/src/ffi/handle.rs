@@ -37,16 +37,12 @@ impl Handle {
     /// A topic by name, carrying a number of the caller's; `None` if librdkafka does not take the name.
     pub(super) fn topic(self: &Arc<Self>, name: &str, number: u32) -> Option<Topic> {
         let name = CString::new(name).ok()?;
-        // SAFETY: the client lives, the copied configuration goes over to the topic or, if there is none, stays ours. The
-        // number is carried as an address that nobody follows.
+        // SAFETY: the client lives, and the copied configuration is librdkafka's from the call on, whether there is a topic or
+        // not. The number is carried as an address that nobody follows.
         let topic = unsafe {
             let conf = rd::rd_kafka_default_topic_conf_dup(self.as_ptr());
             rd::rd_kafka_topic_conf_set_opaque(conf, std::ptr::without_provenance_mut(number as usize));
-            let topic = rd::rd_kafka_topic_new(self.as_ptr(), name.as_ptr(), conf);
-            if topic.is_null() {
-                rd::rd_kafka_topic_conf_destroy(conf);
-            }
-            topic
+            rd::rd_kafka_topic_new(self.as_ptr(), name.as_ptr(), conf)
         };
         Some(Topic { topic: NonNull::new(topic)?, of: self.clone() })
     }
@@ -56,8 +52,8 @@ impl Handle {
         let mut why = [0; 512];
         // SAFETY: the client lives and the buffer outlives the call; its text ends with a zero byte.
         let (found, text) = unsafe {
-            let found = rd::rd_kafka_fatal_error(self.as_ptr(), why.as_mut_ptr(), why.len());
-            (found as i32, failure::text(why.as_ptr()))
+            let found = failure::rd_kafka_fatal_error(self.as_ptr(), why.as_mut_ptr(), why.len());
+            (found, failure::text(why.as_ptr()))
         };
         (found != code::NONE).then_some(Failure { code: found, text, retriable: false, abortable: false, fatal: true })
     }
@@ -154,6 +150,7 @@ impl Complaints {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Conf, Writer};
     use super::*;
 
     #[test]
@@ -166,5 +163,13 @@ mod tests {
         assert_eq!(of(code::UNKNOWN_TOPIC_OR_PART, text), Some(("orders.by-user".to_owned(), 12)));
         assert_eq!(of(code::TRANSPORT, text), None);
         assert_eq!(of(code::UNKNOWN_PARTITION, "FindCoordinator failed"), None);
+    }
+
+    #[test]
+    fn a_name_that_no_topic_can_have_is_none() {
+        let (writer, _events) = Writer::new(Conf::new()).unwrap();
+        assert!(writer.topic(&"x".repeat(600), 0).is_none());
+        assert!(writer.topic("x\0y", 1).is_none());
+        assert!(writer.topic("fine", 2).is_some());
     }
 }

@@ -11,8 +11,6 @@ pub(crate) struct Partitions(NonNull<rd::rd_kafka_topic_partition_list_t>);
 
 // SAFETY: the list is plain memory with one owner.
 unsafe impl Send for Partitions {}
-// SAFETY: who shares it only reads.
-unsafe impl Sync for Partitions {}
 
 impl Partitions {
     /// An empty list with room for `capacity`.

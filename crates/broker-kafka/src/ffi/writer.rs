@@ -159,10 +159,8 @@ impl Writer {
 /// A membership in librdkafka's words.
 pub(crate) struct Membership(NonNull<rd::rd_kafka_consumer_group_metadata_t>);
 
-// SAFETY: it is plain memory, which nobody changes once it is made.
+// SAFETY: it is plain memory with one owner.
 unsafe impl Send for Membership {}
-// SAFETY: as above.
-unsafe impl Sync for Membership {}
 
 impl Membership {
     /// `None` if one of its names has a zero byte.

@@ -145,7 +145,15 @@ impl Worker {
         let op = "commit a transaction";
         let failed = match outcome {
             CommitOutcome::Committed => return Ok(()),
-            CommitOutcome::Aborted(e) if e.kind() == broker::ErrorKind::Refused => Error::broker(op, e),
+            // What another try would meet again.
+            CommitOutcome::Aborted(e)
+                if matches!(
+                    e.kind(),
+                    broker::ErrorKind::Refused | broker::ErrorKind::Fatal | broker::ErrorKind::UnknownTopic
+                ) =>
+            {
+                Error::broker(op, e)
+            }
             CommitOutcome::Aborted(e) => Error::new(ErrorKind::Aborted, op).caused_by(e),
             CommitOutcome::Fenced(e) => Error::broker(op, e),
             CommitOutcome::Unknown(e) => Error::new(ErrorKind::UnknownOutcome, op).caused_by(e),
