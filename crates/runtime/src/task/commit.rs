@@ -152,7 +152,7 @@ impl Worker {
                     broker::ErrorKind::Refused | broker::ErrorKind::Fatal | broker::ErrorKind::UnknownTopic
                 ) =>
             {
-                Error::broker(op, e)
+                Error::broker(op, e).with("group", &self.shared.group)
             }
             CommitOutcome::Aborted(e) => Error::new(ErrorKind::Aborted, op).caused_by(e),
             CommitOutcome::Fenced(e) => Error::broker(op, e),
