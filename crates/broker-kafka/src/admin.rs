@@ -15,10 +15,11 @@ use kafka_protocol::protocol::StrBytes;
 use millpond_broker_api::membership::code;
 use millpond_broker_api::{Admin, At, Error, ErrorKind, NewTopic, Offset, Result, TopicInfo};
 
+use crate::deadline::Deadline;
 use crate::error;
 use crate::partitions::{self, Item};
 use crate::settings::WireSettings;
-use crate::wire::{Backoff, Cluster, Deadline, To, millis, text};
+use crate::wire::{Backoff, Cluster, To, millis, text};
 
 #[cfg(test)]
 mod tests;

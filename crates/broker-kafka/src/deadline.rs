@@ -1,4 +1,4 @@
-//! How much of a caller's `max_wait` is left.
+//! How much of a wait is left: of a caller's `max_wait`, or of what a socket is given.
 
 use std::time::Duration;
 
@@ -25,5 +25,24 @@ impl Deadline {
     /// Whether it is over.
     pub(crate) fn is_over(&self) -> bool {
         self.left().is_zero()
+    }
+
+    /// Waits before the next try; not beyond the deadline.
+    #[expect(clippy::disallowed_methods, reason = "whoever repeats a call over a socket waits in between")]
+    pub(crate) fn pause(&self, time: Duration) {
+        std::thread::sleep(time.min(self.left()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_end() {
+        assert!(Deadline::after(Duration::ZERO).is_over());
+        let far = Deadline::after(Duration::from_secs(3600));
+        assert!(!far.is_over() && far.left() > Duration::from_secs(3500));
+        assert!(!Deadline::after(Duration::MAX).is_over(), "beyond what the clock can say");
     }
 }

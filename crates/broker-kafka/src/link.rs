@@ -16,9 +16,10 @@ use kafka_protocol::protocol::StrBytes;
 use millpond_broker_api::membership::{Incoming, Link, MemberInfo, Reply, Request, code};
 use millpond_broker_api::{Error, ErrorKind, Result};
 
+use crate::deadline::Deadline;
 use crate::error;
 use crate::settings::WireSettings;
-use crate::wire::{Cluster, Deadline, Interrupt, To, millis, text};
+use crate::wire::{Cluster, Interrupt, To, millis, text};
 
 #[cfg(test)]
 mod tests;
@@ -112,7 +113,7 @@ impl Shared {
     }
 
     fn wait<'s>(&self, state: MutexGuard<'s, State>, deadline: &Deadline) -> MutexGuard<'s, State> {
-        let waited = self.changed.wait_timeout(state, deadline.remaining());
+        let waited = self.changed.wait_timeout(state, deadline.left());
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 

@@ -15,9 +15,10 @@ use millpond_broker_api::{
     CommitOutcome, Committed, Error, ErrorKind, GroupOffset, GroupOffsets, Member, Result, Stable,
 };
 
+use crate::deadline::Deadline;
 use crate::error;
 use crate::settings::WireSettings;
-use crate::wire::{Backoff, Cluster, Deadline, To, text};
+use crate::wire::{Backoff, Cluster, To, text};
 
 #[cfg(test)]
 mod tests;
@@ -53,7 +54,7 @@ impl KafkaOffsets {
 
     /// When a call is given up: at the latest then.
     fn sooner(&self, deadline: &Deadline) -> Deadline {
-        Deadline::after(deadline.remaining().min(self.cluster.settings().request_limit))
+        Deadline::after(deadline.left().min(self.cluster.settings().request_limit))
     }
 
     fn try_commit(&mut self, member: &Member, offsets: &[GroupOffset<'_>], deadline: &Deadline) -> Attempt {

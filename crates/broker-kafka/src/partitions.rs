@@ -8,8 +8,9 @@ use kafka_protocol::messages::{BrokerId, DeleteRecordsRequest, ListOffsetsReques
 use millpond_broker_api::membership::code;
 use millpond_broker_api::{At, Error, ErrorKind, Offset, Result};
 
+use crate::deadline::Deadline;
 use crate::error;
-use crate::wire::{Backoff, Cluster, Deadline, Node, To, millis, text};
+use crate::wire::{Backoff, Cluster, Node, To, millis, text};
 
 const ASK: &str = "ask for offsets";
 const DELETE: &str = "delete records";

@@ -159,7 +159,7 @@ impl Sink for ExactWriter {
         if !taken {
             self.begin_anew()?;
         }
-        if self.is_commit_due() { self.commit() } else { Ok(()) }
+        self.push()
     }
 
     fn push(&mut self) -> Result<()> {

@@ -13,7 +13,8 @@ use millpond_broker_api::membership::code;
 use millpond_broker_api::{Error, ErrorKind, Result};
 
 use super::connection::Connection;
-use super::{Address, Api, Deadline, Interrupt, text};
+use super::{Address, Api, Interrupt, text};
+use crate::deadline::Deadline;
 use crate::settings::WireSettings;
 
 /// A broker's number.

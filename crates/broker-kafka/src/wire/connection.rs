@@ -13,7 +13,8 @@ use openssl::ssl::SslStream;
 use super::interrupt::Registration;
 use super::socket::Socket;
 use super::versions::{Api, Versions, unsupported};
-use super::{Address, Deadline, Interrupt, sasl, text, tls};
+use super::{Address, Interrupt, sasl, text, tls};
+use crate::deadline::Deadline;
 use crate::error;
 use crate::settings::WireSettings;
 

@@ -1,6 +1,7 @@
 //! Our own client of the wire protocol: blocking, one request in flight per connection.
 
 mod address;
+mod backoff;
 mod cluster;
 mod connection;
 #[cfg(test)]
@@ -10,16 +11,15 @@ mod sasl;
 mod socket;
 #[cfg(test)]
 mod tests;
-mod time;
 mod tls;
 mod versions;
 
 use kafka_protocol::protocol::StrBytes;
 
 pub(crate) use address::Address;
+pub(crate) use backoff::Backoff;
 pub(crate) use cluster::{Cluster, Node, To};
 pub(crate) use interrupt::Interrupt;
-pub(crate) use time::{Backoff, Deadline};
 pub(crate) use versions::Api;
 
 /// A string as the codec wants it.

@@ -12,7 +12,8 @@ use openssl::pkey::PKey;
 use openssl::sign::Signer;
 
 use super::connection::Connection;
-use super::{Deadline, text};
+use super::text;
+use crate::deadline::Deadline;
 use crate::error;
 use crate::security::{Mechanism, Sasl};
 

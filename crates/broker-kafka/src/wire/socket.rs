@@ -3,7 +3,8 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 
-use super::{Address, Deadline};
+use super::Address;
+use crate::deadline::Deadline;
 use crate::settings::Family;
 
 /// A socket, and when its calls give up.
@@ -23,7 +24,7 @@ impl Socket {
         };
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for to in (address.host.as_str(), address.port).to_socket_addrs()?.filter(fits) {
-            let left = deadline.remaining();
+            let left = deadline.left();
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -64,7 +65,7 @@ impl Socket {
 
     /// What is left, as sockets take it.
     fn patience(&self) -> io::Result<Option<std::time::Duration>> {
-        match self.deadline.remaining() {
+        match self.deadline.left() {
             left if left.is_zero() => Err(io::ErrorKind::TimedOut.into()),
             std::time::Duration::MAX => Ok(None),
             left => Ok(Some(left)),

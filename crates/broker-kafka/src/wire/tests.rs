@@ -11,7 +11,8 @@ use millpond_broker_api::{Error, ErrorKind};
 
 use super::connection::Connection;
 use super::fake::{Peer, serve, settings};
-use super::{Address, Deadline, Interrupt, text};
+use super::{Address, Interrupt, text};
+use crate::deadline::Deadline;
 use crate::error::code_of;
 
 fn open_with(rows: &[(&str, &str)], script: fn(&mut Peer)) -> Result<Connection, Error> {

@@ -87,10 +87,8 @@ pub(crate) struct Worker {
     pub(crate) admin: Box<dyn Admin>,
     /// The generation it has acknowledged: what it commits with. `None`: it owns nothing.
     pub(crate) member: Option<Member>,
-    /// A rebalance was announced and the worker has committed: commits wait for the new generation.
-    pub(crate) holding: bool,
-    /// Since when.
-    held_since: Duration,
+    /// Since when a rebalance is announced, and the worker has committed: commits wait for the new generation.
+    pub(crate) holding_since: Option<Duration>,
     /// What has to be done before anything else, if something went wrong.
     pub(crate) recovery: Option<Recovery>,
     /// In order of their ids.
@@ -149,8 +147,7 @@ impl Worker {
             offsets: broker.offsets().map_err(made)?,
             admin: broker.admin().map_err(made)?,
             member: None,
-            holding: false,
-            held_since: now,
+            holding_since: None,
             // The transactions of a former self are ended before anything is read (D6).
             recovery: exactly_once.then(Recovery::init),
             tasks: Vec::new(),

@@ -127,7 +127,7 @@ impl Worker {
         let due = self.tasks.iter().filter_map(|t| t.next_punctuation()).min().filter(|_| !idle);
         let to_punctuation = due.map(|at| Duration::from_millis(at.saturating_sub(wall).max(0) as u64));
         let now = self.shared.ports.clock.now();
-        let to_commit = (!idle && !self.holding && self.has_uncommitted())
+        let to_commit = (!idle && self.holding_since.is_none() && self.has_uncommitted())
             .then(|| (self.last_commit + self.shared.commit_interval).saturating_sub(now));
         let to_takeover = self.tasks.iter().any(|t| !t.is_running()).then_some(PAUSE);
         // Records wait for an earlier one that another input may still bring.
@@ -204,9 +204,10 @@ impl Worker {
             return true;
         }
         if !self.exactly_once() {
-            return self.holding || !self.shared.is_exclusive();
+            return self.holding_since.is_some() || !self.shared.is_exclusive();
         }
-        self.holding && self.shared.ports.clock.now().saturating_sub(self.held_since) < QUICK_REBALANCE
+        let now = self.shared.ports.clock.now();
+        self.holding_since.is_some_and(|since| now.saturating_sub(since) < QUICK_REBALANCE)
     }
 
     /// Whether some task has more records than it may, and works them off: so long nothing more is taken. To pause its
@@ -251,7 +252,7 @@ impl Worker {
         }
         self.process_all().inspect_err(|error| {
             if error.kind() == ErrorKind::Record
-                && !self.holding
+                && self.holding_since.is_none()
                 && let Err(e) = self.commit()
             {
                 tracing::warn!(worker = self.number, "what was done since the last commit is given up: {}", e.chain());
@@ -318,7 +319,7 @@ impl Worker {
     }
 
     fn is_commit_due(&self) -> bool {
-        if self.holding || self.is_paused() || self.recovery.is_some() {
+        if self.holding_since.is_some() || self.is_paused() || self.recovery.is_some() {
             return false;
         }
         let now = self.shared.ports.clock.now();

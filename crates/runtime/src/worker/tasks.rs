@@ -39,8 +39,7 @@ impl Worker {
     /// that would have to be committed.
     fn prepare(&mut self) -> Result {
         self.commit_or_recover()?;
-        self.holding = true;
-        self.held_since = self.shared.ports.clock.now();
+        self.holding_since = Some(self.shared.ports.clock.now());
         self.tell(ToMember::Committed { worker: self.number });
         Ok(())
     }
@@ -56,7 +55,7 @@ impl Worker {
         revoked.iter().try_for_each(|id| self.close_task(*id))?;
         let generation = member.generation;
         self.member = Some(member);
-        self.holding = false;
+        self.holding_since = None;
         for id in tasks {
             if self.task(*id).is_none() {
                 let task = Task::new(*id, &self.shared.plan, &mut self.collector, &mut self.last_source)?;
@@ -75,7 +74,7 @@ impl Worker {
     fn lose(&mut self) -> Result {
         self.give_up_interval();
         self.member = None;
-        self.holding = false;
+        self.holding_since = None;
         self.close_all()
     }
 

@@ -125,9 +125,8 @@ impl World {
     }
 
     pub(crate) fn show(&self) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_flights"));
-        let mut output = output;
-        let output = output.args(["show", "--broker", self.kafka.bootstrap()]).output().unwrap();
+        let mut show = Command::new(env!("CARGO_BIN_EXE_flights"));
+        let output = show.args(["show", "--broker", self.kafka.bootstrap()]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
