@@ -82,7 +82,7 @@ impl KafkaAdmin {
             if open.is_empty() {
                 return all;
             }
-            let reached = self.cluster.connect(To::Controller);
+            let reached = self.cluster.connect(To::Controller, deadline);
             let was_sent = reached.is_ok();
             let answers = reached.and_then(|()| call(&mut self.cluster, &open));
             for progress in all.iter_mut().filter(|p| p.is_open()) {

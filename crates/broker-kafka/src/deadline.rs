@@ -22,6 +22,11 @@ impl Deadline {
         self.wait.saturating_sub(self.since.now())
     }
 
+    /// The end of a part of it that may take so long by itself.
+    pub(crate) fn at_most(&self, limit: Duration) -> Self {
+        Self::after(self.left().min(limit))
+    }
+
     /// Whether it is over.
     pub(crate) fn is_over(&self) -> bool {
         self.left().is_zero()
@@ -44,5 +49,7 @@ mod tests {
         let far = Deadline::after(Duration::from_secs(3600));
         assert!(!far.is_over() && far.left() > Duration::from_secs(3500));
         assert!(!Deadline::after(Duration::MAX).is_over(), "beyond what the clock can say");
+        assert!(far.at_most(Duration::from_secs(1)).left() <= Duration::from_secs(1));
+        assert!(Deadline::after(Duration::ZERO).at_most(Duration::MAX).is_over());
     }
 }

@@ -57,11 +57,17 @@ fn remedy(code: i32) -> Option<&'static str> {
     REMEDIES.iter().find(|row| row.0 == code).map(|row| row.1)
 }
 
+/// For topics that are not there, or not any more.
+const CREATE_IT: &str = "create the topic; one of the application's own is created when it starts";
+
 const REMEDIES: &[(i32, &str)] = &[
     (-193, "check `bootstrap.servers` and the listeners that the brokers advertise"),
+    (-190, CREATE_IT),
+    (-188, CREATE_IT),
     (-181, "check `ssl.ca.location`, and that the certificate names the host"),
     (-169, "check `sasl.mechanism`, `sasl.username` and `sasl.password`"),
     (-1, "look into the broker's log"),
+    (3, CREATE_IT),
     (10, "raise the topic's `max.message.bytes`, or write smaller records"),
     (17, "use 1 to 249 letters, digits, dots, dashes and underscores"),
     (19, "wait for the replicas, or lower the topic's `min.insync.replicas`"),
@@ -92,6 +98,7 @@ const REMEDIES: &[(i32, &str)] = &[
     (81, "raise the broker's `group.max.size`"),
     (82, "stop the other process with this static id, or give one of them a state directory of its own"),
     (87, "give the record a key: the topic is compacted"),
+    (100, CREATE_IT),
 ];
 
 /// Code, name and kind, by code: first librdkafka's own, then those of the protocol (Kafka 4.1).

@@ -249,9 +249,9 @@ impl Carrier {
 
     /// Finds the coordinator, and connects to it.
     fn find(&mut self) -> Result<Reply> {
-        let code = self.cluster.find_coordinator(&self.group)?;
+        let code = self.cluster.find_coordinator(&self.group, self.cluster.request_deadline())?;
         if code == code::NONE {
-            self.cluster.connect(To::Coordinator(&self.group))?;
+            self.cluster.connect(To::Coordinator(&self.group), &self.cluster.request_deadline())?;
         }
         Ok(Reply::Coordinator { code })
     }

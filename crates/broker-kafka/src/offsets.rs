@@ -42,36 +42,37 @@ impl KafkaOffsets {
     }
 
     /// Makes sure that the coordinator is known and connected.
-    fn reach(&mut self, op: &'static str, group: &str) -> Result<()> {
+    fn reach(&mut self, op: &'static str, group: &str, deadline: &Deadline) -> Result<()> {
         if !self.cluster.knows_coordinator(group) {
-            match self.cluster.find_coordinator(group)? {
+            match self.cluster.find_coordinator(group, self.of_request(deadline))? {
                 code::NONE => {}
                 code => return Err(error::of_broker(op, code).with("group", group)),
             }
         }
-        self.cluster.connect(To::Coordinator(group)).inspect_err(|_| self.cluster.forget_coordinator(group))
+        self.cluster.connect(To::Coordinator(group), deadline).inspect_err(|_| self.cluster.forget_coordinator(group))
     }
 
-    /// When a call is given up: at the latest then.
-    fn sooner(&self, deadline: &Deadline) -> Deadline {
-        Deadline::after(deadline.left().min(self.cluster.settings().request_limit))
+    /// When one request is given up: at the latest then.
+    fn of_request(&self, deadline: &Deadline) -> Deadline {
+        deadline.at_most(self.cluster.settings().request_limit)
     }
 
     fn try_commit(&mut self, member: &Member, offsets: &[GroupOffset<'_>], deadline: &Deadline) -> Attempt {
-        if let Err(e) = self.reach(COMMIT, &member.group) {
+        if let Err(e) = self.reach(COMMIT, &member.group, deadline) {
             return Attempt::Refused(e);
         }
         let request = commit_request(member, offsets);
-        let answer = match self.cluster.call(To::Coordinator(&member.group), self.sooner(deadline), |_| request) {
+        let answer = match self.cluster.call(To::Coordinator(&member.group), self.of_request(deadline), |_| request) {
             Ok(answer) => answer,
             // A code comes from before the request was sent: versions, a login.
             Err(e) if error::code_of(&e).is_some() => return Attempt::Refused(e),
             Err(e) => return Attempt::Unanswered(e),
         };
-        let partitions = answer.topics.iter().flat_map(|t| t.partitions.iter().map(move |p| (t, p)));
-        let Some((topic, partition)) = partitions.into_iter().find(|(_, p)| p.error_code != code::NONE) else {
+        let partitions = || answer.topics.iter().flat_map(|t| t.partitions.iter().map(move |p| (t, p)));
+        let Some((topic, partition)) = partitions().find(|(_, p)| p.error_code != code::NONE) else {
             return Attempt::Done;
         };
+        let is_refused_whole = partitions().all(|(_, p)| p.error_code != code::NONE);
         let error = error::of_broker(COMMIT, partition.error_code)
             .with("group", &member.group)
             .with("topic", topic.name.as_str())
@@ -79,15 +80,16 @@ impl KafkaOffsets {
         match partition.error_code {
             // The coordinator says this also when its log does not answer in time.
             code::COORDINATOR_NOT_AVAILABLE => Attempt::Unanswered(error),
-            _ => Attempt::Refused(error),
+            _ if is_refused_whole => Attempt::Refused(error),
+            _ => Attempt::Unanswered(error),
         }
     }
 
     fn try_fetch(&mut self, group: &str, of: &[(&str, i32)], deadline: &Deadline) -> Result<Stable> {
-        self.reach(FETCH, group)?;
+        self.reach(FETCH, group, deadline)?;
         let topics = by_topic(of.iter().map(|&(topic, partition)| (topic, partition)));
         let request = |version| fetch_request(group, &topics, version);
-        let answer = self.cluster.call(To::Coordinator(group), self.sooner(deadline), request)?;
+        let answer = self.cluster.call(To::Coordinator(group), self.of_request(deadline), request)?;
         let answer = Fetched::of(answer);
         match answer.code {
             code::NONE => answer.stable(of),
@@ -107,7 +109,7 @@ enum Attempt {
     Done,
     /// Nothing was committed.
     Refused(Error),
-    /// Perhaps.
+    /// Perhaps, or for some of the partitions.
     Unanswered(Error),
 }
 

@@ -37,15 +37,18 @@ fn commit(offsets: &mut KafkaOffsets, max_wait: Duration) -> CommitOutcome {
 
 #[test]
 fn codes_become_outcomes() {
+    let (fenced, aborted, unknown) = ("fenced", "aborted", "unknown");
     for (codes, want) in [
         ([0, 0], None),
-        ([0, 22], Some((true, ErrorKind::MembershipLost))),
-        ([25, 25], Some((true, ErrorKind::MembershipLost))),
-        ([82, 82], Some((true, ErrorKind::MembershipLost))),
-        ([69, 69], Some((true, ErrorKind::MembershipLost))),
-        ([27, 27], Some((false, ErrorKind::Retriable))),
-        ([30, 30], Some((false, ErrorKind::Fatal))),
-        ([0, 3], Some((false, ErrorKind::UnknownTopic))),
+        ([0, 22], Some((fenced, ErrorKind::MembershipLost))),
+        ([25, 25], Some((fenced, ErrorKind::MembershipLost))),
+        ([82, 82], Some((fenced, ErrorKind::MembershipLost))),
+        ([69, 69], Some((fenced, ErrorKind::MembershipLost))),
+        ([27, 27], Some((aborted, ErrorKind::Retriable))),
+        ([30, 30], Some((aborted, ErrorKind::Fatal))),
+        ([3, 3], Some((aborted, ErrorKind::UnknownTopic))),
+        // One of the two is committed.
+        ([0, 3], Some((unknown, ErrorKind::UnknownTopic))),
     ] {
         let mut offsets = offsets(vec![Box::new(move |peer| {
             coordinate(peer, 9);
@@ -57,9 +60,9 @@ fn codes_become_outcomes() {
         })]);
         let got = match commit(&mut offsets, LONG) {
             CommitOutcome::Committed => None,
-            CommitOutcome::Fenced(e) => Some((true, e.kind())),
-            CommitOutcome::Aborted(e) => Some((false, e.kind())),
-            CommitOutcome::Unknown(e) => panic!("{e:?}"),
+            CommitOutcome::Fenced(e) => Some((fenced, e.kind())),
+            CommitOutcome::Aborted(e) => Some((aborted, e.kind())),
+            CommitOutcome::Unknown(e) => Some((unknown, e.kind())),
         };
         assert_eq!(got, want, "{codes:?}");
     }
@@ -125,6 +128,26 @@ fn what_may_have_been_committed_is_unknown_in_the_end() {
 fn what_was_never_sent_is_aborted() {
     let outcome = commit(&mut offsets(Vec::new()), Duration::from_millis(100));
     assert!(matches!(&outcome, CommitOutcome::Aborted(e) if e.kind() == ErrorKind::Retriable), "{outcome:?}");
+}
+
+/// A caller that gives a moment gets it back, whatever it is that does not answer.
+#[test]
+fn a_broker_that_says_nothing_costs_no_more_than_the_wait() {
+    let scripts = || -> [Script; 2] {
+        [
+            Box::new(|peer| peer.drain()),
+            Box::new(|peer| {
+                peer.greet(&[(ApiKey::FindCoordinator, 6), (ApiKey::OffsetCommit, 9), (ApiKey::OffsetFetch, 9)]);
+                peer.drain();
+            }),
+        ]
+    };
+    for script in scripts() {
+        let start = Deadline::after(LONG);
+        let outcome = commit(&mut offsets(vec![script]), Duration::from_millis(100));
+        assert!(matches!(&outcome, CommitOutcome::Aborted(e) if e.kind() == ErrorKind::Retriable), "{outcome:?}");
+        assert!(start.left() > LONG / 2, "the limits of a request and of a connection are longer");
+    }
 }
 
 /// Partition 1 with an offset, partition 0 without; in the old layout or the new.

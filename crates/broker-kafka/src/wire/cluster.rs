@@ -83,7 +83,7 @@ impl Cluster {
 
     /// Whether some broker can be reached that is new enough for all that this crate does.
     pub(crate) fn check(&mut self) -> Result<()> {
-        let connection = self.take_any()?;
+        let connection = self.take_any(&self.request_deadline())?;
         let address = connection.address().clone();
         let suffices = connection.versions().suffice().map_err(|e| e.with("address", address));
         self.put(connection);
@@ -93,8 +93,8 @@ impl Cluster {
     }
 
     /// Makes sure that there is a connection for such a call. An error of a call that follows leaves open what became of it.
-    pub(crate) fn connect(&mut self, to: To<'_>) -> Result<()> {
-        let connection = self.take(to)?;
+    pub(crate) fn connect(&mut self, to: To<'_>, deadline: &Deadline) -> Result<()> {
+        let connection = self.take(to, deadline)?;
         self.put(connection);
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Cluster {
         deadline: Deadline,
         request: impl FnOnce(i16) -> R,
     ) -> Result<R::Response> {
-        let mut connection = self.take(to)?;
+        let mut connection = self.take(to, &deadline)?;
         let answer = connection.call(deadline, request)?;
         self.put(connection);
         Ok(answer)
@@ -149,13 +149,13 @@ impl Cluster {
     }
 
     /// Asks who coordinates a group; answers with the error code.
-    pub(crate) fn find_coordinator(&mut self, group: &str) -> Result<i16> {
+    pub(crate) fn find_coordinator(&mut self, group: &str, deadline: Deadline) -> Result<i16> {
         self.coordinators.remove(group);
         let request = |version| {
             let request = FindCoordinatorRequest::default();
             if version >= 4 { request.with_coordinator_keys(vec![text(group)]) } else { request.with_key(text(group)) }
         };
-        let found = Found::of(self.call(To::Any, self.request_deadline(), request)?);
+        let found = Found::of(self.call(To::Any, deadline, request)?);
         if found.code == code::NONE {
             if !self.learn(found.node, &found.host, found.port) {
                 return Ok(code::COORDINATOR_NOT_AVAILABLE);
@@ -190,17 +190,17 @@ impl Cluster {
         true
     }
 
-    fn take(&mut self, to: To<'_>) -> Result<Connection> {
+    fn take(&mut self, to: To<'_>, deadline: &Deadline) -> Result<Connection> {
         match to {
-            To::Any => self.take_any(),
-            To::Node(node) => self.take_node(node),
+            To::Any => self.take_any(deadline),
+            To::Node(node) => self.take_node(node, deadline),
             To::Coordinator(group) => match self.coordinators.get(group) {
-                Some(node) => self.take_node(*node),
+                Some(node) => self.take_node(*node, deadline),
                 None => Err(Error::new(ErrorKind::Retriable, "find a coordinator").with("group", group)),
             },
             To::Controller => match self.controller {
-                Some(node) => self.take_node(node),
-                None => self.take_any(),
+                Some(node) => self.take_node(node, deadline),
+                None => self.take_any(deadline),
             },
         }
     }
@@ -213,7 +213,7 @@ impl Cluster {
         }
     }
 
-    fn take_node(&mut self, node: Node) -> Result<Connection> {
+    fn take_node(&mut self, node: Node, deadline: &Deadline) -> Result<Connection> {
         if let Some(connection) = self.connections.remove(&node).filter(Connection::is_usable) {
             return Ok(connection);
         }
@@ -224,10 +224,10 @@ impl Cluster {
         if let Some(seed) = self.seed.take_if(is_there).filter(Connection::is_usable) {
             return Ok(seed);
         }
-        Connection::open(address, &self.settings, &self.interrupt)
+        Connection::open(address, &self.settings, &self.interrupt, deadline)
     }
 
-    fn take_any(&mut self) -> Result<Connection> {
+    fn take_any(&mut self, deadline: &Deadline) -> Result<Connection> {
         while let Some((_, connection)) = self.connections.pop_first() {
             if connection.is_usable() {
                 return Ok(connection);
@@ -236,19 +236,19 @@ impl Cluster {
         if let Some(seed) = self.seed.take().filter(Connection::is_usable) {
             return Ok(seed);
         }
-        self.open_any()
+        self.open_any(deadline)
     }
 
     /// Tries all addresses in turn, those of the settings first. The first error that time does not mend is told; else the
     /// last.
-    fn open_any(&mut self) -> Result<Connection> {
+    fn open_any(&mut self, deadline: &Deadline) -> Result<Connection> {
         let configured = self.settings.bootstrap.iter();
         let advertised = self.addresses.values().filter(|address| !self.settings.bootstrap.contains(address));
         let all: Vec<_> = configured.chain(advertised).collect();
         let count = all.len();
         let (mut told, mut tried): (Option<Error>, Vec<String>) = (None, Vec::new());
         for (at, address) in all.iter().enumerate().cycle().skip(self.first % count.max(1)).take(count) {
-            match Connection::open(address, &self.settings, &self.interrupt) {
+            match Connection::open(address, &self.settings, &self.interrupt, deadline) {
                 Ok(connection) => {
                     self.first = at;
                     return Ok(connection);

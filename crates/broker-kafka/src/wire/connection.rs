@@ -46,8 +46,13 @@ enum Stream {
 
 impl Connection {
     /// Connects, agrees on TLS and versions, logs in.
-    pub(crate) fn open(address: &Address, settings: &WireSettings, interrupt: &Arc<Interrupt>) -> Result<Self> {
-        let deadline = Deadline::after(settings.connect_limit);
+    pub(crate) fn open(
+        address: &Address,
+        settings: &WireSettings,
+        interrupt: &Arc<Interrupt>,
+        deadline: &Deadline,
+    ) -> Result<Self> {
+        let deadline = deadline.at_most(settings.connect_limit);
         let unreachable = |e: io::Error| {
             Error::new(ErrorKind::Retriable, OPEN)
                 .with("address", address)

@@ -15,8 +15,13 @@ use super::{Address, Interrupt, text};
 use crate::deadline::Deadline;
 use crate::error::code_of;
 
+/// What a test gives whatever ends by itself.
+fn far() -> Deadline {
+    Deadline::after(Duration::from_secs(30))
+}
+
 fn open_with(rows: &[(&str, &str)], script: fn(&mut Peer)) -> Result<Connection, Error> {
-    Connection::open(&serve(vec![Box::new(script)]), &settings(rows), &Arc::<Interrupt>::default())
+    Connection::open(&serve(vec![Box::new(script)]), &settings(rows), &Arc::<Interrupt>::default(), &far())
 }
 
 fn refused(script: fn(&mut Peer)) -> (ErrorKind, String) {
@@ -26,8 +31,7 @@ fn refused(script: fn(&mut Peer)) -> (ErrorKind, String) {
 }
 
 fn beat(connection: &mut Connection) -> Result<i16, Error> {
-    let deadline = Deadline::after(Duration::from_secs(30));
-    connection.call(deadline, |_| HeartbeatRequest::default()).map(|answer| answer.error_code)
+    connection.call(far(), |_| HeartbeatRequest::default()).map(|answer| answer.error_code)
 }
 
 const HEARTBEATS: &[(ApiKey, i16)] =
@@ -136,11 +140,11 @@ fn who_drips_is_given_up_as_well() {
 fn nobody_is_there() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = Address { host: "127.0.0.1".to_owned(), port: free };
-    let error = Connection::open(&address, &settings(&[]), &Arc::default()).unwrap_err();
+    let error = Connection::open(&address, &settings(&[]), &Arc::default(), &far()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Retriable);
     assert!(error.to_string().contains(&format!("address=`127.0.0.1:{free}`")), "{error}");
     let address = Address { host: "no-such-host.invalid".to_owned(), port: 9092 };
-    let error = Connection::open(&address, &settings(&[]), &Arc::default()).unwrap_err();
+    let error = Connection::open(&address, &settings(&[]), &Arc::default(), &far()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Retriable);
     assert!(error.to_string().contains("address=`no-such-host.invalid:9092`"), "{error}");
 }
@@ -207,9 +211,9 @@ fn answers_that_are_none() {
 #[test]
 fn closed_connections_are_of_no_use() {
     let connection = open_with(&[], |peer| peer.greet(HEARTBEATS)).unwrap();
-    let far = Deadline::after(Duration::from_secs(30));
+    let limit = far();
     while connection.is_usable() {
-        assert!(!far.is_over(), "the end was not noticed");
+        assert!(!limit.is_over(), "the end was not noticed");
         std::thread::yield_now();
     }
 }
@@ -279,9 +283,9 @@ fn a_login_that_ends_soon_makes_the_connection_useless() {
         peer.drain();
     })
     .unwrap();
-    let far = Deadline::after(Duration::from_secs(30));
+    let limit = far();
     while connection.is_usable() {
-        assert!(!far.is_over(), "the login does not end");
+        assert!(!limit.is_over(), "the login does not end");
         std::thread::yield_now();
     }
 }
@@ -292,16 +296,17 @@ fn an_interrupt_ends_what_runs_and_what_would_begin() {
     let address = serve(vec![Box::new(Peer::drain), Box::new(Peer::drain)]);
     let (settings, waiting) = (settings(&[("socket.connection.setup.timeout.ms", "3600000")]), interrupt.clone());
     let target = address.clone();
-    let call =
-        std::thread::Builder::new().spawn(move || Connection::open(&target, &settings, &waiting).unwrap_err()).unwrap();
-    let far = Deadline::after(Duration::from_secs(30));
+    let call = std::thread::Builder::new()
+        .spawn(move || Connection::open(&target, &settings, &waiting, &far()).unwrap_err())
+        .unwrap();
+    let limit = far();
     while interrupt.open() == 0 {
-        assert!(!far.is_over(), "it does not connect");
+        assert!(!limit.is_over(), "it does not connect");
         std::thread::yield_now();
     }
     interrupt.set_off();
     assert_eq!(call.join().unwrap().kind(), ErrorKind::Retriable);
-    assert!(Connection::open(&address, &super::fake::settings(&[]), &interrupt).is_err());
+    assert!(Connection::open(&address, &super::fake::settings(&[]), &interrupt, &far()).is_err());
 }
 
 mod clusters {
@@ -392,9 +397,9 @@ mod clusters {
         };
         let mut cluster = cluster(vec![of(vec![once(), once()])]);
         beat_at(&mut cluster, To::Any).unwrap();
-        let far = Deadline::after(Duration::from_secs(30));
+        let limit = far();
         while beat_at(&mut cluster, To::Any).is_err() {
-            assert!(!far.is_over(), "no second connection");
+            assert!(!limit.is_over(), "no second connection");
         }
     }
 

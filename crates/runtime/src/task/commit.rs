@@ -170,7 +170,7 @@ impl Worker {
         match outcome {
             CommitOutcome::Committed => return Ok(true),
             CommitOutcome::Fenced(e) => return Err(Error::broker(op, e)),
-            CommitOutcome::Aborted(e) if !passing(&e) => return Err(Error::broker(op, e)),
+            CommitOutcome::Aborted(e) | CommitOutcome::Unknown(e) if !passing(&e) => return Err(Error::broker(op, e)),
             CommitOutcome::Aborted(e) | CommitOutcome::Unknown(e) => {
                 tracing::warn!("input offsets are committed with the next commit: {e}");
             }

@@ -10,7 +10,7 @@ use millpond::broker::{
 use millpond_kafka_dev::{ADMIN, Jars, LIMITED};
 
 use crate::outputs::assert_exact;
-use crate::world::{World, refused, wait_for};
+use crate::world::{CHANGELOG, World, refused, wait_for};
 
 /// How long our own connections try again here.
 const PATIENCE: &str = "admin.default.api.timeout.ms=3000";
@@ -229,16 +229,37 @@ pub(crate) fn untrusted_certificate() {
     secure_show_is_refused(&world, &settings, &["certificate", "ssl.ca.location"]);
 }
 
-pub(crate) fn topic_deleted_under_the_application() {
+/// A topic is deleted while records come in: the application ends, with an error that names it.
+fn deletion_ends_the_application(topic: &str, guarantee: &str) {
     let world = World::new();
-    world.load_all(1);
-    let mut a = world.run("a", &[]);
+    let _load = world.flights("load", "load", &["--data", world.flights.name, "--rate", "900", "--repeat", "100"]);
+    world.await_topics();
+    let mut a = world.run("a", &["--guarantee", guarantee]);
     a.await_events("applied", 3);
-    world.admin().delete_topics(&["flights"]).unwrap().remove(0).unwrap();
+    world.admin().delete_topics(&[topic]).unwrap().remove(0).unwrap();
+    let start = Instant::now();
     let status = a.process.ends();
     let said = a.process.said();
     assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("topic=`flights`"), "{said}");
+    let error = said.lines().rev().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(error.contains(topic) && error.contains("remedy=`create the topic"), "{said}");
+    eprintln!("{guarantee}, without `{topic}` it ended after {:?}: {error}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "it took {:?}: {said}", start.elapsed());
+}
+
+pub(crate) fn input_topic_deleted_under_the_application() {
+    deletion_ends_the_application("flights", "exactly-once");
+}
+
+pub(crate) fn output_topic_deleted_under_the_application() {
+    deletion_ends_the_application("carrier-totals", "exactly-once");
+    deletion_ends_the_application("carrier-totals", "at-least-once");
+}
+
+pub(crate) fn internal_topic_deleted_under_the_application() {
+    for topic in ["flights-by-carrier-repartition", CHANGELOG] {
+        deletion_ends_the_application(topic, "exactly-once");
+    }
 }
 
 /// A broker of before Kafka 2.5, as far as it shows before anything else: the versions that it speaks.

@@ -25,6 +25,9 @@ use std::process::ExitCode;
 use millpond_kafka_dev::harness::{Needs, Test, run};
 
 fn main() -> ExitCode {
+    // `RUST_LOG` shows what the library tells, where a test runs the application in this process.
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
     let own = |name: &str, body: fn()| Test::new(name, Needs::OwnBroker, body);
     run(vec![
         own("totals::repeated_years_are_so_many_times_the_totals", totals::repeated_years_are_so_many_times_the_totals),
@@ -44,7 +47,12 @@ fn main() -> ExitCode {
         own("faults::the_documented_acls_suffice", faults::the_documented_acls_suffice),
         own("faults::acl_taken_away_at_run_time", faults::acl_taken_away_at_run_time),
         own("faults::untrusted_certificate", faults::untrusted_certificate),
-        own("faults::topic_deleted_under_the_application", faults::topic_deleted_under_the_application),
+        own("faults::input_topic_deleted_under_the_application", faults::input_topic_deleted_under_the_application),
+        own("faults::output_topic_deleted_under_the_application", faults::output_topic_deleted_under_the_application),
+        own(
+            "faults::internal_topic_deleted_under_the_application",
+            faults::internal_topic_deleted_under_the_application,
+        ),
         own("faults::too_old_a_broker", faults::too_old_a_broker),
     ])
 }

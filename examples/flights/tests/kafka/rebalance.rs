@@ -1,6 +1,7 @@
 //! What a rebalance stops, and what it does not: tasks that do not move go on while others join.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,10 @@ use millpond::broker::Broker;
 use millpond::broker::membership::{Incoming, Link, Reply, Request, code, protocol::Subscription};
 use millpond::prelude::*;
 use millpond::runtime::{Counter, Gauge, Metrics, Ports, Scope, TaskId};
+use millpond_example_flights::data::{Data, Input};
+use millpond_example_flights::load::{Replayed, create_topics, replay};
+use millpond_example_flights::options::ReplayOptions;
+use millpond_example_flights::ports::Stop;
 use millpond_example_flights::topology::{APPLICATION, topology};
 
 use crate::world::{World, wait_for};
@@ -15,14 +20,24 @@ use crate::world::{World, wait_for};
 /// How long the pending join is.
 const PENDING: Duration = Duration::from_secs(4);
 
-/// When each task has processed something.
+/// After so many commits they take what they take: a broker that has just started needs several times as long for each.
+const WARM: u64 = 150;
+
+/// When each task has processed something, and how often it was committed.
 #[derive(Default)]
-struct Heartbeats(Mutex<BTreeMap<TaskId, Vec<Instant>>>);
+struct Heartbeats {
+    processed: Mutex<BTreeMap<TaskId, Vec<Instant>>>,
+    commits: AtomicU64,
+}
 
 impl Metrics for Heartbeats {
-    fn add(&self, counter: Counter, scope: Scope, _: u64) {
-        if let (Counter::ProcessTotal, Scope::Task(task)) = (counter, scope) {
-            self.0.lock().unwrap().entry(task).or_default().push(Instant::now());
+    fn add(&self, counter: Counter, scope: Scope, by: u64) {
+        match (counter, scope) {
+            (Counter::ProcessTotal, Scope::Task(task)) => {
+                self.processed.lock().unwrap().entry(task).or_default().push(Instant::now());
+            }
+            (Counter::CommitTotal, _) => drop(self.commits.fetch_add(by, Ordering::Relaxed)),
+            _ => {}
         }
     }
 
@@ -37,7 +52,7 @@ impl Heartbeats {
             let all: Vec<Instant> = std::iter::once(from).chain(within).chain([to]).collect();
             all.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
         };
-        self.0.lock().unwrap().iter().map(|(task, times)| (*task, gap(times))).collect()
+        self.processed.lock().unwrap().iter().map(|(task, times)| (*task, gap(times))).collect()
     }
 }
 
@@ -103,6 +118,31 @@ impl Stranger {
     }
 }
 
+/// A replay until it is dropped, by a plain producer: `load` writes in transactions, whose ends would be gaps in the input.
+struct Replay(Stop);
+
+impl Replay {
+    fn start(world: &World) -> Self {
+        let (broker, ports) = (world.client(), millpond_example_flights::ports::Ports::default());
+        create_topics(&broker).unwrap();
+        let stop = ports.stop.clone();
+        let options =
+            ReplayOptions { data: Data::Path(world.flights.file.clone()), repeat: 3, rate: Some(world.flights.rate) };
+        std::thread::spawn(move || {
+            let input = Input::find(&options.data).unwrap();
+            let ended = replay(&broker, &input, &options, &ports, &Replayed::default());
+            assert!(ended.is_err(), "the input ended before the test");
+        });
+        Self(stop)
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 fn instance(world: &World, name: &str, metrics: Arc<Heartbeats>) -> App {
     App::builder(APPLICATION)
         .broker(world.client())
@@ -127,10 +167,11 @@ fn tasks(app: &App) -> Vec<TaskId> {
 
 pub(crate) fn tasks_that_stay_do_not_wait_for_a_join() {
     let world = World::new();
-    let load = world.load_paced();
+    let replay = Replay::start(&world);
     let heartbeats = Arc::new(Heartbeats::default());
     let a = instance(&world, "a", Arc::clone(&heartbeats));
     await_running(&a, 8);
+    wait_for("a warm broker", || (heartbeats.commits.load(Ordering::Relaxed) >= WARM).then_some(()));
 
     // A second instance joins: half of the tasks go to it.
     let joined = Instant::now();
@@ -169,5 +210,5 @@ pub(crate) fn tasks_that_stay_do_not_wait_for_a_join() {
     drop((stranger, newcomer));
     b.shutdown().unwrap();
     a.shutdown().unwrap();
-    drop(load);
+    drop(replay);
 }
