@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
@@ -46,6 +47,7 @@ const OF_THE_TOPIC: i8 = 1;
 #[derive(Debug)]
 pub(crate) struct KafkaAdmin {
     cluster: Cluster,
+    patience: Duration,
 }
 
 /// An answer per name: code and the broker's text.
@@ -60,11 +62,11 @@ struct Progress<'a> {
 
 impl KafkaAdmin {
     pub(crate) fn new(settings: Arc<WireSettings>) -> Self {
-        Self { cluster: Cluster::new(settings) }
+        Self { patience: settings.retry_limit, cluster: Cluster::new(settings) }
     }
 
     fn deadline(&self) -> Deadline {
-        Deadline::after(self.cluster.settings().retry_limit)
+        Deadline::after(self.patience)
     }
 
     /// Calls for all names that have no final answer, until they have one or the time is over.
@@ -273,7 +275,7 @@ impl Admin for KafkaAdmin {
         }
         let known = self.repeat(|cluster| {
             let mut known = known_topics(cluster, topics)?;
-            set_on_topics(cluster, &mut known)?;
+            add_configs(cluster, &mut known)?;
             Ok(known)
         })?;
         Ok(topics.iter().map(|topic| known.get(*topic).cloned()).collect())
@@ -292,11 +294,15 @@ impl Admin for KafkaAdmin {
         let deadline = self.deadline();
         Ok(partitions::delete_records(&mut self.cluster, &items, &deadline))
     }
+
+    fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
 }
 
 /// The broker has the request's limit for its work, and the answer a little more to arrive.
 fn slack(cluster: &Cluster) -> Deadline {
-    Deadline::after(cluster.settings().request_limit + std::time::Duration::from_secs(5))
+    Deadline::after(cluster.settings().request_limit + Duration::from_secs(5))
 }
 
 fn creatable(topic: &NewTopic<'_>) -> CreatableTopic {
@@ -318,9 +324,9 @@ fn known_topics(cluster: &mut Cluster, topics: &[&str]) -> Result<BTreeMap<Strin
         match topic.error_code {
             code::NONE => {
                 let partitions = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
-                let info =
-                    TopicInfo { name: name.clone(), id: topic.topic_id.as_u128(), partitions, configs: Vec::new() };
-                known.insert(name, info);
+                let id = topic.topic_id.as_u128();
+                let (configs, inherited) = (Vec::new(), Vec::new());
+                known.insert(name.clone(), TopicInfo { name, id, partitions, configs, inherited });
             }
             // A name that no topic can have is one that none has.
             UNKNOWN_TOPIC_OR_PARTITION | INVALID_TOPIC_EXCEPTION => {}
@@ -330,8 +336,8 @@ fn known_topics(cluster: &mut Cluster, topics: &[&str]) -> Result<BTreeMap<Strin
     Ok(known)
 }
 
-/// Adds the configs that are set on the topics themselves. Topics that have gone meanwhile are taken out.
-fn set_on_topics(cluster: &mut Cluster, known: &mut BTreeMap<String, TopicInfo>) -> Result<()> {
+/// Adds the configs. Topics that have gone meanwhile are taken out.
+fn add_configs(cluster: &mut Cluster, known: &mut BTreeMap<String, TopicInfo>) -> Result<()> {
     if known.is_empty() {
         return Ok(());
     }
@@ -354,9 +360,11 @@ fn set_on_topics(cluster: &mut Cluster, known: &mut BTreeMap<String, TopicInfo>)
             }
         }
         if let Some(info) = known.get_mut(name) {
-            let own = row.configs.iter().filter(|config| config.config_source == OF_THE_TOPIC);
-            let value = |value: &Option<StrBytes>| value.as_ref().map_or_else(String::new, ToString::to_string);
-            info.configs = own.map(|config| (config.name.to_string(), value(&config.value))).collect();
+            for config in row.configs {
+                let value = config.value.map_or_else(String::new, |value| value.to_string());
+                let of = if config.config_source == OF_THE_TOPIC { &mut info.configs } else { &mut info.inherited };
+                of.push((config.name.to_string(), value));
+            }
         }
     }
     Ok(())

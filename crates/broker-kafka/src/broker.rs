@@ -11,18 +11,19 @@ use crate::link::KafkaLink;
 use crate::offsets::KafkaOffsets;
 use crate::producer::KafkaProducer;
 use crate::settings::{KafkaSettings, WireSettings};
-use crate::wire::Cluster;
+use crate::wire::{Cluster, Coordinators};
 
 /// A Kafka cluster. Clones are handles of the same, for any thread.
 #[derive(Clone, Debug)]
 pub struct KafkaBroker {
     settings: Arc<KafkaSettings>,
+    coordinators: Arc<Coordinators>,
 }
 
 impl KafkaBroker {
     /// A cluster by its settings. Connects when it is used first.
     pub fn new(settings: KafkaSettings) -> Self {
-        Self { settings: Arc::new(settings) }
+        Self { settings: Arc::new(settings), coordinators: Arc::default() }
     }
 
     /// Connects once, to tell early and in words what is wrong: addresses, security, or a broker that is too old.
@@ -51,7 +52,7 @@ impl Broker for KafkaBroker {
     }
 
     fn offsets(&self) -> Result<Box<dyn GroupOffsets>> {
-        Ok(Box::new(KafkaOffsets::new(self.wire()?)))
+        Ok(Box::new(KafkaOffsets::new(self.wire()?, self.coordinators.clone())))
     }
 
     fn admin(&self) -> Result<Box<dyn Admin>> {
@@ -59,6 +60,6 @@ impl Broker for KafkaBroker {
     }
 
     fn group_link(&self, group: &str) -> Result<Box<dyn Link>> {
-        Ok(Box::new(KafkaLink::new(self.wire()?, group)?))
+        Ok(Box::new(KafkaLink::new(self.wire()?, self.coordinators.clone(), group)?))
     }
 }

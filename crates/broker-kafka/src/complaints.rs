@@ -51,10 +51,14 @@ impl Watch {
     }
 }
 
-/// TLS fails for good where a certificate is not trusted, and for a moment where a broker goes down in the handshake.
+/// TLS fails for good where a certificate is not trusted, and a login where the password is wrong; both also fail for a moment
+/// where a broker goes down meanwhile, and librdkafka tells that in the text alone.
 fn is_hopeless(code: i32, text: &str) -> bool {
-    matches!(code, code::AUTHENTICATION | code::UNSUPPORTED | code::FATAL)
-        || (code == code::SSL && text.contains("certificate"))
+    match code {
+        code::AUTHENTICATION => !["Broker transport failure", "Timed out"].iter().any(|passing| text.contains(passing)),
+        code::SSL => text.contains("certificate"),
+        code => matches!(code, code::UNSUPPORTED | code::FATAL),
+    }
 }
 
 #[cfg(test)]
@@ -72,6 +76,9 @@ mod tests {
         assert_eq!(judge(-195, "connection refused"), None);
         assert_eq!(judge(code::SSL, "disconnected while the handshake was under way"), None);
         assert_eq!(judge(code::GROUP_AUTHORIZATION, "group"), None);
+        let closed = "SASL SCRAM-SHA-512 mechanism handshake failed: Local: Broker transport failure";
+        assert_eq!(judge(code::AUTHENTICATION, closed), None);
+        assert_eq!(judge(code::AUTHENTICATION, "mechanism handshake failed: Local: Timed out"), None);
     }
 
     #[test]

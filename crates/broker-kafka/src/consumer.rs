@@ -23,7 +23,7 @@ use crate::settings::{Client, KafkaSettings};
 const BATCH: usize = 1000;
 
 /// May be overridden by the user's settings.
-const TUNED: [(&str, &str); 7] = [
+const TUNED: [(&str, &str); 8] = [
     // Small: large responses are fresh pages of memory each, which costs two to three times the CPU.
     ("fetch.message.max.bytes", "262144"),
     // The default of a second is how long a partition stands still after the queue was full.
@@ -32,6 +32,9 @@ const TUNED: [(&str, &str); 7] = [
     // How long an idle fetch stays at the broker, and so how late the stable end may be known.
     ("fetch.wait.max.ms", "100"),
     ("queued.max.messages.kbytes", "8192"),
+    // A broker that vanishes without a word is given up when its partitions have long been led by others; the default is a
+    // minute.
+    ("socket.timeout.ms", "15000"),
     ("reconnect.backoff.max.ms", "1000"),
     ("topic.metadata.propagation.max.ms", "5000"),
 ];
@@ -185,7 +188,7 @@ impl KafkaConsumer {
 /// A live partition gets a fault, and stands still from then on.
 fn fault(part: &mut Part, why: &Complaint, faults: &mut Vec<(Source, Error)>, standing: &mut Partitions) {
     if part.is_live() {
-        let error = error::of_client("read a partition", why.code, &why.text)
+        let error = error::of_fetch("read a partition", why.code, &why.text)
             .with("topic", part.topic())
             .with("partition", part.partition())
             .with("offset", part.next());

@@ -19,7 +19,7 @@ use millpond_broker_api::{Error, ErrorKind, Result};
 use crate::deadline::Deadline;
 use crate::error;
 use crate::settings::WireSettings;
-use crate::wire::{Cluster, Interrupt, To, millis, text};
+use crate::wire::{Cluster, Coordinators, Interrupt, To, millis, text};
 
 #[cfg(test)]
 mod tests;
@@ -49,9 +49,9 @@ struct State {
 }
 
 impl KafkaLink {
-    pub(crate) fn new(settings: Arc<WireSettings>, group: &str) -> Result<Self> {
+    pub(crate) fn new(settings: Arc<WireSettings>, coordinators: Arc<Coordinators>, group: &str) -> Result<Self> {
         let (shared, interrupt) = (Arc::<Shared>::default(), Arc::<Interrupt>::default());
-        let cluster = Cluster::interruptible(settings, interrupt.clone());
+        let cluster = Cluster::sharing(settings, coordinators, interrupt.clone());
         let carrier = Carrier {
             shared: shared.clone(),
             cluster,

@@ -24,8 +24,13 @@ const TUNED: [(&str, &str); 6] = [
 ];
 
 /// What this producer is.
-const FIXED: [(&str, &str); 3] =
-    [("enable.idempotence", "true"), ("acks", "all"), ("delivery.report.only.error", "false")];
+const FIXED: [(&str, &str); 4] = [
+    ("enable.idempotence", "true"),
+    ("acks", "all"),
+    ("delivery.report.only.error", "false"),
+    // A topic that was deleted is not made anew behind the application's back, with the broker's defaults.
+    ("allow.auto.create.topics", "false"),
+];
 
 /// `init` looks up so often whether it is hopeless: wrong credentials are told beside its answer.
 const LOOK_UP: Duration = Duration::from_millis(500);
@@ -39,10 +44,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A handle of librdkafka and what belongs to it.
 pub(crate) struct Live {
     is_transactional: bool,
+    batching: Batching,
     /// By number; `None`: librdkafka does not take the name.
     topics: Vec<Option<Topic>>,
     /// How many records it has taken.
     sent: u64,
+    /// How many there were when the present span began.
+    span_began: u64,
     reports: Reports,
     writer: Writer,
 }
@@ -70,8 +78,8 @@ pub(crate) type Identity<'a> = (&'a str, Duration);
 pub(crate) enum Batching {
     /// As many as there are.
     Many,
-    /// Each alone, so that it is clear which one a broker refuses. Slow.
-    None,
+    /// Each alone, so that it is clear which one a broker refuses. Slow, so for so many records only.
+    Single(u64),
 }
 
 impl Live {
@@ -85,7 +93,11 @@ impl Live {
             conf.set("transactional.id", id)?;
             conf.set("transaction.timeout.ms", &timeout.as_millis().to_string())?;
         }
-        if batching == Batching::None {
+        if let Batching::Single(records) = batching {
+            tracing::warn!(
+                records,
+                "each record is sent alone for a while: one of a batch was refused, and is looked for"
+            );
             conf.set("batch.num.messages", "1")?;
         }
         let (writer, events) = Writer::new(conf)?;
@@ -93,7 +105,8 @@ impl Live {
         if identity.is_none() {
             reports.ledger().isolate();
         }
-        Ok(Self { is_transactional: identity.is_some(), topics: Vec::new(), sent: 0, reports, writer })
+        let is_transactional = identity.is_some();
+        Ok(Self { is_transactional, batching, topics: Vec::new(), sent: 0, span_began: 0, reports, writer })
     }
 
     /// Gives the next number to a topic.
@@ -155,9 +168,26 @@ impl Live {
         }
     }
 
-    /// Waits for reports that follow their answers, and begins to count anew.
-    pub(crate) fn begin_anew(&self, deadline: &Deadline) {
+    /// Waits for reports that follow their answers, and begins a new span.
+    pub(crate) fn begin_anew(&mut self, deadline: &Deadline) {
         self.reports.await_answers(self.sent, deadline).clear();
+        self.span_began = self.sent;
+    }
+
+    /// How another handle should send that takes this one's place, if one is to. What was refused and not named is looked for
+    /// among as many records as the span has, and no longer.
+    pub(crate) fn next_batching(&self) -> Option<Batching> {
+        let ledger = self.ledger();
+        let (is_over, is_search) = match self.batching {
+            Batching::Single(records) => (self.sent >= records, true),
+            Batching::Many => (false, false),
+        };
+        if ledger.is_ambiguous() {
+            return Some(Batching::Single(self.sent - self.span_began));
+        }
+        // After a refused record the client's next batch would be out of order: no matter without transactions.
+        let is_spent = ledger.is_tainted() && (self.is_transactional || is_search);
+        (is_over || is_spent).then_some(Batching::Many)
     }
 
     /// Begins a transaction, without a round trip.

@@ -18,7 +18,7 @@ use millpond_broker_api::{
 use crate::deadline::Deadline;
 use crate::error;
 use crate::settings::WireSettings;
-use crate::wire::{Backoff, Cluster, To, text};
+use crate::wire::{Backoff, Cluster, Coordinators, To, text};
 
 #[cfg(test)]
 mod tests;
@@ -37,8 +37,8 @@ pub(crate) struct KafkaOffsets {
 }
 
 impl KafkaOffsets {
-    pub(crate) fn new(settings: Arc<WireSettings>) -> Self {
-        Self { cluster: Cluster::new(settings) }
+    pub(crate) fn new(settings: Arc<WireSettings>, coordinators: Arc<Coordinators>) -> Self {
+        Self { cluster: Cluster::sharing(settings, coordinators, Arc::default()) }
     }
 
     /// Makes sure that the coordinator is known and connected.

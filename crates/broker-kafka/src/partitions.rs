@@ -45,8 +45,10 @@ const START: Place = Place { isolation: 0, timestamp: -2 };
 const END: Place = Place { isolation: 0, timestamp: -1 };
 const STABLE_END: Place = Place { isolation: 1, timestamp: -1 };
 
-/// Offsets of partitions.
+/// Offsets of partitions. Who leads is asked first, each time: a leader of long ago that has not noticed would answer with an
+/// end of long ago.
 pub(crate) fn offsets(cluster: &mut Cluster, of: &[Item<'_, At>], deadline: &Deadline) -> Vec<Result<Offset>> {
+    of.iter().for_each(|item| cluster.forget_leaders(item.topic));
     // For a time also the end is asked, and first: what comes in between is behind it.
     let first: Vec<_> = of
         .iter()
@@ -88,9 +90,10 @@ type Answers = BTreeMap<(String, i32), (i16, Offset)>;
 
 fn list(cluster: &mut Cluster, leader: Node, items: &[Item<'_, Place>]) -> Result<Answers> {
     let partition = |item: &Item<'_, Place>| {
+        let epoch = cluster.leader(item.topic, item.partition).map_or(-1, |leader| leader.epoch);
         ListOffsetsPartition::default()
             .with_partition_index(item.partition)
-            .with_current_leader_epoch(-1)
+            .with_current_leader_epoch(epoch)
             .with_timestamp(item.question.timestamp)
     };
     let topic =
@@ -187,7 +190,7 @@ fn one_round<Q: Question>(
     let mut batches: BTreeMap<(Node, i8, usize), Vec<Open<'_, '_, Q>>> = BTreeMap::new();
     let mut repeated: BTreeMap<(&str, i32, i8), usize> = BTreeMap::new();
     for (item, answer) in open {
-        let known = cluster.leader(item.topic, item.partition).map(Ok);
+        let known = cluster.leader(item.topic, item.partition).map(|leader| Ok(leader.node));
         match known.unwrap_or_else(|| leaders.of(op, item.topic, item.partition)) {
             Ok(leader) => {
                 let class = item.question.class();

@@ -135,12 +135,12 @@ impl KafkaProducer {
         if let Some(error) = self.live.as_ref().and_then(|live| live.fatal(SEND)) {
             return self.told(Stop::Dead(error));
         }
-        match code {
-            code::STATE => self.why_failed(),
-            _ => error::of_client(SEND, code, &ffi::Failure::text_of(code))
-                .with("topic", self.name(record.topic))
-                .with("partition", record.partition),
-        }
+        let error = match code {
+            code::STATE => return self.why_failed(),
+            code::MSG_SIZE_TOO_LARGE => error::too_large_for_the_client(SEND),
+            _ => error::of_client(SEND, code, &ffi::Failure::text_of(code)),
+        };
+        error.with("topic", self.name(record.topic)).with("partition", record.partition)
     }
 
     /// Why the transaction takes no more records: one of those before has failed, or all of them. What would be so again is
@@ -182,8 +182,18 @@ impl KafkaProducer {
     /// A transaction is over: a new one may begin, and reports count anew.
     fn conclude(&mut self) {
         self.state = State::Ready;
-        if let Some(live) = &self.live {
+        if let Some(live) = &mut self.live {
             live.begin_anew(&Deadline::after(STRAGGLERS));
+        }
+    }
+
+    /// A refused record was looked for long enough: the next transaction goes out in batches again. If the id cannot be taken
+    /// now, that is tried again before the next transaction.
+    fn end_search(&mut self, deadline: &Deadline) {
+        if let Some(batching) = self.live.as_ref().and_then(Live::next_batching)
+            && let Err(error) = self.replace(batching).and_then(|()| self.take_id(deadline))
+        {
+            tracing::warn!(%error, "the producer is made anew before its next transaction");
         }
     }
 
@@ -261,13 +271,9 @@ impl KafkaProducer {
             let aborted = self.live(ABORT).and_then(|live| live.repeat(ABORT, deadline, Writer::abort));
             aborted.map_err(|stop| self.told(stop))?;
         }
-        // After a refused record the client's next batch would be out of order, and its transaction in vain. If it is not
-        // clear which record it was, it will be when the transaction is done again.
-        let verdict = self.live.as_ref().map(|live| live.ledger()).map(|l| (l.is_tainted(), l.is_ambiguous()));
-        match verdict {
-            Some((true, true)) => self.replace(Batching::None)?,
-            Some((true, false)) => self.replace(Batching::Many)?,
-            _ => {}
+        // If it is not clear which record was refused, it will be when the transaction is done again.
+        if let Some(batching) = self.live.as_ref().and_then(Live::next_batching) {
+            self.replace(batching)?;
         }
         if matches!(self.state, State::Reviving) {
             return self.take_id(deadline);
@@ -280,7 +286,9 @@ impl KafkaProducer {
     fn replace(&mut self, batching: Batching) -> Result<()> {
         // The former one first: the two would fence each other.
         self.live = None;
-        self.state = State::Reviving;
+        if self.transactional_id.is_some() {
+            self.state = State::Reviving;
+        }
         self.live = Some(self.connect(batching)?);
         Ok(())
     }
@@ -337,16 +345,17 @@ impl Producer for KafkaProducer {
         }
         let settled = self.live(FLUSH).and_then(|live| live.settle(FLUSH, &Deadline::after(max_wait)));
         let outstanding = settled.map_err(|stop| self.told(stop))?;
-        let plain = matches!(self.state, State::Plain);
         self.failed = self.failures();
-        let Some(live) = &self.live else { return Err(self.wrong(FLUSH)) };
-        let mut ledger = live.ledger();
+        let Some(live) = &mut self.live else { return Err(self.wrong(FLUSH)) };
         self.delivered.clear();
-        self.delivered.extend_from_slice(ledger.delivered());
-        if plain && outstanding == 0 {
-            ledger.clear();
+        self.delivered.extend_from_slice(live.ledger().delivered());
+        if matches!(self.state, State::Plain) && outstanding == 0 {
+            let next = live.next_batching();
+            live.begin_anew(&Deadline::after(Duration::ZERO));
+            if let Some(batching) = next {
+                self.replace(batching)?;
+            }
         }
-        drop(ledger);
         Ok(Flushed { outstanding, delivered: &self.delivered, failed: &self.failed })
     }
 
@@ -366,6 +375,7 @@ impl Producer for KafkaProducer {
         match self.try_commit(member, offsets, &Deadline::after(max_wait)) {
             Ok(()) => {
                 self.conclude();
+                self.end_search(&Deadline::after(max_wait));
                 CommitOutcome::Committed
             }
             Err(outcome) => outcome,

@@ -1,5 +1,6 @@
 //! Delivery reports: a thread takes them from a producer's queue, a ledger keeps what they come to.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -28,8 +29,10 @@ pub(crate) struct Ledger {
     failed: Vec<Failure>,
     /// Records without an answer that have to be sent again, each alone.
     suspects: Vec<Returned>,
+    /// Their partitions.
+    suspected: BTreeSet<(TopicId, i32)>,
     /// Partitions in which later records were written than those: to send these again would change the order.
-    overtaken: Vec<(TopicId, i32)>,
+    overtaken: BTreeSet<(TopicId, i32)>,
     /// Whether librdkafka counts records that the broker has not seen.
     tainted: bool,
     /// Whether a batch was refused and nobody knows for which record.
@@ -46,15 +49,17 @@ impl Ledger {
         let (topic, partition) = (TopicId(report.topic), report.partition);
         match report.code {
             code::NONE => {
-                if self.suspects.iter().any(|s| TopicId(s.topic) == topic && s.partition == partition) {
-                    self.overtaken.push((topic, partition));
+                // Whatever it was, the client gets through again.
+                self.hopeless = None;
+                if self.suspected.contains(&(topic, partition)) {
+                    self.overtaken.insert((topic, partition));
                 }
                 let row = self.row(topic, partition);
                 row.records += 1;
                 row.next = report.offset.map(|offset| offset + 1);
             }
-            code if self.isolates && is_of_batch(code) => {
-                self.suspects.push(record());
+            code if self.isolates && is_of_batch(code) && !report.is_alone => {
+                self.put_back([record()]);
                 return;
             }
             code => {
@@ -96,6 +101,7 @@ impl Ledger {
     /// Takes the records that have to be sent again. Until [`Ledger::isolate`] what is refused is refused for good.
     pub(crate) fn take_suspects(&mut self) -> Vec<Returned> {
         self.isolates &= self.suspects.is_empty();
+        self.suspected.clear();
         std::mem::take(&mut self.suspects)
     }
 
@@ -109,13 +115,17 @@ impl Ledger {
                 .with("partition", partition);
             self.failed.push(Failure { topic, partition, tag: record.tag, error });
             self.answered += 1;
+            self.ambiguous = true;
         }
         overtaken
     }
 
-    /// Gives back what was taken and not sent.
+    /// Has records sent again; also what was taken for that and not sent.
     pub(crate) fn put_back(&mut self, suspects: impl IntoIterator<Item = Returned>) {
-        self.suspects.extend(suspects);
+        for record in suspects {
+            self.suspected.insert((TopicId(record.topic), record.partition));
+            self.suspects.push(record);
+        }
     }
 
     /// From now on a refusal may be of other records of the same batch.
@@ -318,6 +328,7 @@ mod tests {
             ledger.failed().iter().map(|f| (f.tag, f.error.kind())).collect::<Vec<_>>(),
             [(7, ErrorKind::Abortable)]
         );
+        assert!(ledger.is_ambiguous(), "which one it was is still to be found out");
         assert_eq!(ledger.outstanding(3), 1, "the other one is still to be sent");
     }
 
@@ -349,6 +360,22 @@ mod tests {
         note(&mut ledger, report(0, 0, Some(0)));
         note(&mut ledger, Report { code: code::MSG_SIZE_TOO_LARGE, tag: 3, ..report(0, 0, None) });
         assert_eq!((failed(&ledger), ledger.outstanding(3)), (vec![2, 3], 0), "alone, it is the one");
+    }
+
+    #[test]
+    fn who_was_alone_is_the_one_at_once() {
+        let mut ledger = Ledger::default();
+        ledger.isolate();
+        note(&mut ledger, Report { code: code::MSG_SIZE_TOO_LARGE, tag: 7, is_alone: true, ..report(0, 0, None) });
+        let named: Vec<_> = ledger.failed().iter().map(|f| (f.tag, f.error.kind())).collect();
+        assert_eq!((named, ledger.take_suspects().len()), (vec![(7, ErrorKind::Refused)], 0));
+    }
+
+    #[test]
+    fn a_client_that_gets_through_is_not_hopeless_any_more() {
+        let mut ledger = Ledger { hopeless: Some(Error::new(ErrorKind::Fatal, "log in")), ..Ledger::default() };
+        note(&mut ledger, report(0, 0, Some(5)));
+        assert!(ledger.hopeless().is_none());
     }
 
     #[test]

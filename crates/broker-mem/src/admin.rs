@@ -1,6 +1,7 @@
 //! Administration of topics.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use millpond_broker_api::{Admin, At, Error, ErrorKind, NewTopic, Offset, Result, TopicInfo};
 
@@ -53,12 +54,21 @@ impl Admin for MemAdmin {
     fn delete_records(&mut self, below: &[(&str, i32, Offset)]) -> Result<Vec<Result<Offset>>> {
         self.run("delete records", |s| Ok(below.iter().map(|(t, p, to)| delete_below(s, t, *p, *to)).collect()))
     }
+
+    /// What this broker cannot do now it will not do a moment later.
+    fn set_patience(&mut self, _: Duration) {}
 }
 
 fn describe(state: &State, topic: &str) -> Option<TopicInfo> {
     let topic = state.topics.get(topic)?;
     let configs = topic.configs.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-    Some(TopicInfo { name: topic.name.to_string(), id: topic.id, partitions: topic.logs.len() as i32, configs })
+    Some(TopicInfo {
+        name: topic.name.to_string(),
+        id: topic.id,
+        partitions: topic.logs.len() as i32,
+        configs,
+        inherited: Vec::new(),
+    })
 }
 
 fn offset(state: &State, topic: &str, partition: i32, at: At) -> Result<Offset> {

@@ -117,6 +117,12 @@ impl EmbeddedBroker {
         self.shared.notify();
     }
 
+    /// Forgets a group's committed offsets, as Kafka does when it had no members for `offsets.retention.minutes`. False: it has
+    /// members, or there is no such group.
+    pub fn expire_group(&self, group: &str) -> bool {
+        self.shared.lock().groups.expire(group)
+    }
+
     /// Ends all faults, planned ones and the policy.
     pub fn clear_faults(&self) {
         self.shared.lock().faults = crate::faults::Plan::default();

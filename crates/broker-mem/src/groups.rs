@@ -174,6 +174,12 @@ impl Groups {
         (self.by_name.entry(group.into()).or_default(), Context { now, options, ids, out })
     }
 
+    /// Forgets a group with its offsets, unless it has members; answers whether it did.
+    pub(crate) fn expire(&mut self, group: &str) -> bool {
+        let idle = self.by_name.get(group).is_some_and(|known| known.members.is_empty());
+        idle && self.by_name.remove(group).is_some()
+    }
+
     /// Commits offsets, in a producer's transaction or at once; answers with an error code.
     pub(crate) fn commit(
         &mut self,

@@ -52,7 +52,8 @@ const COMMON: &[(&str, &str)] = &[
     ("ssl.client.auth", "none"),
     // One node keeps everything once, in few partitions: each costs files and time at the start.
     ("num.partitions", "1"),
-    ("auto.create.topics.enable", "false"),
+    // As on most clusters: that nothing is created by accident is up to the clients.
+    ("auto.create.topics.enable", "true"),
     ("offsets.topic.replication.factor", "1"),
     ("offsets.topic.num.partitions", "5"),
     ("transaction.state.log.replication.factor", "1"),

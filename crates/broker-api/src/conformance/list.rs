@@ -36,6 +36,7 @@ macro_rules! __broker_cases {
                 record_over_the_topics_size_is_refused []
                 record_from_the_future_is_refused []
                 null_key_is_refused_where_compacted []
+                refused_record_amid_others_is_named []
                 send_refuses_what_no_broker_takes []
                 record_for_an_unknown_partition_fails []
                 old_timestamps_are_taken []

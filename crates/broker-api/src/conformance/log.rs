@@ -1,5 +1,8 @@
 //! Writing and reading without transactions.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use super::bench::{Bench, LIMIT, flush, header, positions, record, send, texts};
 use crate::{Change, ErrorKind, Isolation, Outgoing, Source};
 
@@ -190,13 +193,21 @@ fn refused(b: &mut Bench<'_>, topic: &str, bad: &Outgoing<'_>) {
     assert_eq!(texts(&b.committed(topic, 0)), ["before", "after"]);
 }
 
+/// A topic that takes small records only.
+fn small(b: &mut Bench<'_>) -> String {
+    b.topic_with("small", 1, &[("retention.ms", "-1"), ("max.message.bytes", "2000")])
+}
+
+/// A value that is too large there. No repetition: the size is meant after compression, too.
+fn noise() -> Vec<u8> {
+    (0..3_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
 pub(super) fn record_over_the_topics_size_is_refused(b: &mut Bench<'_>) {
-    let topic = b.topic_with("small", 1, &[("retention.ms", "-1"), ("max.message.bytes", "2000")]);
+    let topic = small(b);
     let mut any = b.plain();
     let base = record(&mut *any, &topic, b.now(), "");
-    // No repetition: the size is meant after compression, too.
-    let noise: Vec<u8> = (0..3_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    refused(b, &topic, &Outgoing { value: Some(&noise), ..base });
+    refused(b, &topic, &Outgoing { value: Some(&noise()), ..base });
 }
 
 pub(super) fn record_from_the_future_is_refused(b: &mut Bench<'_>) {
@@ -211,6 +222,41 @@ pub(super) fn null_key_is_refused_where_compacted(b: &mut Bench<'_>) {
     let mut any = b.plain();
     let base = record(&mut *any, &topic, b.now(), "v");
     refused(b, &topic, &Outgoing { key: None, ..base });
+}
+
+/// A record is refused, and later ones of its partition are written: it is named at once, or when all is written again.
+pub(super) fn refused_record_amid_others_is_named(b: &mut Bench<'_>) {
+    const BAD: u64 = 77;
+    let (topic, noise) = (small(b), noise());
+    let mut producer = b.plain();
+    b.put(&mut *producer, &topic, 0, &["so that the client knows the topic"]);
+    flush(&mut *producer);
+    for round in 1..=2 {
+        b.put(&mut *producer, &topic, 0, &["before"]);
+        let base = record(&mut *producer, &topic, b.now(), "");
+        send(&mut *producer, &Outgoing { value: Some(&noise), tag: BAD, ..base });
+        b.put(&mut *producer, &topic, 0, &["with it"]);
+        let mut failed = BTreeMap::new();
+        // Flushed in between, so that they are batches of their own.
+        for (more, wait) in [("after", Duration::ZERO), ("later", Duration::ZERO), ("last", LIMIT)] {
+            b.pass(Duration::from_millis(50));
+            b.put(&mut *producer, &topic, 0, &[more]);
+            let flushed = producer.flush(wait).unwrap();
+            failed.extend(flushed.failed.iter().map(|f| (f.tag, f.error.kind())));
+            assert!(wait.is_zero() || flushed.outstanding == 0);
+        }
+        assert!(!failed.is_empty(), "round {round}: nothing was refused");
+        failed.retain(|_, kind| *kind == ErrorKind::Refused);
+        if !failed.is_empty() {
+            assert_eq!(failed.into_keys().collect::<Vec<_>>(), [BAD]);
+            // And everything goes on as before.
+            b.put(&mut *producer, &topic, 0, &["next"]);
+            flush(&mut *producer);
+            assert_eq!(texts(&b.committed(&topic, 0)).last().map(String::as_str), Some("next"));
+            return;
+        }
+    }
+    panic!("it was not named");
 }
 
 pub(super) fn send_refuses_what_no_broker_takes(b: &mut Bench<'_>) {

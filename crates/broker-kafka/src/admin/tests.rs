@@ -14,6 +14,9 @@ use crate::wire::fake::{Peer, Script, serve, settings};
 const TOPICS: &[(ApiKey, i16)] =
     &[(ApiKey::Metadata, 12), (ApiKey::CreateTopics, 7), (ApiKey::DeleteTopics, 6), (ApiKey::ListOffsets, 8)];
 
+/// The epoch of all leaders.
+const EPOCH: i32 = 0x0BAD_CAFE;
+
 fn admin(scripts: Vec<Script>) -> KafkaAdmin {
     let address = serve(scripts);
     KafkaAdmin::new(Arc::new(WireSettings { bootstrap: vec![address], ..settings(&[]) }))
@@ -32,7 +35,7 @@ fn describe(peer: &mut Peer, topics: &[(&str, i16)]) {
     let request = peer.next().unwrap();
     assert_eq!(request.key, ApiKey::Metadata as i16);
     let me = MetadataResponseBroker::default().with_node_id(BrokerId(1)).with_host(text("127.0.0.1"));
-    let led = || vec![MetadataResponsePartition::default().with_leader_id(BrokerId(1))];
+    let led = || vec![MetadataResponsePartition::default().with_leader_id(BrokerId(1)).with_leader_epoch(EPOCH)];
     let topic = |(name, code): &(&str, i16)| {
         let topic = MetadataResponseTopic::default().with_name(Some(TopicName(text(name)))).with_error_code(*code);
         if *code == code::NONE { topic.with_partitions(led()) } else { topic }
@@ -62,6 +65,7 @@ fn create(peer: &mut Peer, rows: &[(&str, i16)], absent: &[&str]) {
 fn list(peer: &mut Peer, topic: &str, code: i16) {
     let request = peer.next().unwrap();
     assert_eq!(request.key, ApiKey::ListOffsets as i16);
+    assert!(request.bytes.windows(4).any(|w| w == EPOCH.to_be_bytes()), "the leader is asked as that of its epoch");
     let row = ListOffsetsPartitionResponse::default().with_error_code(code).with_offset(7);
     let topic = ListOffsetsTopicResponse::default().with_name(TopicName(text(topic))).with_partitions(vec![row]);
     peer.answer(&request, &ListOffsetsResponse::default().with_topics(vec![topic]));
@@ -145,15 +149,20 @@ fn a_topic_that_never_was_cannot_be_deleted() {
 }
 
 #[test]
-fn a_moved_leader_is_looked_for_and_the_cache_used_otherwise() {
+fn leaders_are_asked_for_each_time_and_when_they_have_moved() {
     let mut admin = admin(vec![Box::new(|peer| {
         peer.greet(TOPICS);
         describe(peer, &[("t", 0)]);
         list(peer, "t", 0);
-        list(peer, "t", 6);
         describe(peer, &[("t", 0)]);
-        list(peer, "t", 0);
+        list(peer, "t", 6);
+        // A leader that is behind the metadata, and one that is ahead of them.
+        for code in [75, 74, 0] {
+            describe(peer, &[("t", 0)]);
+            list(peer, "t", code);
+        }
         // The leader knows the topic no more, and neither do the metadata.
+        describe(peer, &[("t", 0)]);
         list(peer, "t", 3);
         describe(peer, &[("t", 3)]);
         peer.drain();

@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(30);
 fn link_with(rows: &[(&str, &str)], scripts: Vec<Script>) -> KafkaLink {
     let address = serve(scripts);
     let settings = WireSettings { bootstrap: vec![address], ..settings(rows) };
-    KafkaLink::new(Arc::new(settings), "g").unwrap()
+    KafkaLink::new(Arc::new(settings), Arc::default(), "g").unwrap()
 }
 
 fn link(scripts: Vec<Script>) -> KafkaLink {

@@ -10,7 +10,7 @@ const LONG: Duration = Duration::from_secs(30);
 
 fn offsets(scripts: Vec<Script>) -> KafkaOffsets {
     let address = serve(scripts);
-    KafkaOffsets::new(Arc::new(WireSettings { bootstrap: vec![address], ..settings(&[]) }))
+    KafkaOffsets::new(Arc::new(WireSettings { bootstrap: vec![address], ..settings(&[]) }), Arc::default())
 }
 
 fn coordinate(peer: &mut Peer, fetch: i16) {

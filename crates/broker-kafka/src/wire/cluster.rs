@@ -13,7 +13,7 @@ use millpond_broker_api::membership::code;
 use millpond_broker_api::{Error, ErrorKind, Result};
 
 use super::connection::Connection;
-use super::{Address, Api, Interrupt, text};
+use super::{Address, Api, Coordinators, Interrupt, text};
 use crate::deadline::Deadline;
 use crate::settings::WireSettings;
 
@@ -34,9 +34,18 @@ pub(crate) struct Cluster {
     /// Which of the addresses is tried first.
     first: usize,
     controller: Option<Node>,
-    coordinators: BTreeMap<String, Node>,
+    coordinators: Arc<Coordinators>,
+    /// The coordinators that were asked last, by group.
+    asked: BTreeMap<String, Node>,
     /// By topic and partition, of topics whose partitions all had a leader.
-    leaders: BTreeMap<String, BTreeMap<i32, Node>>,
+    leaders: BTreeMap<String, BTreeMap<i32, Leader>>,
+}
+
+/// Who leads a partition, and since which epoch: one that was deposed without noticing is told by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leader {
+    pub(crate) node: Node,
+    pub(crate) epoch: i32,
 }
 
 /// Whom a call is for.
@@ -54,11 +63,15 @@ pub(crate) enum To<'a> {
 
 impl Cluster {
     pub(crate) fn new(settings: Arc<WireSettings>) -> Self {
-        Self::interruptible(settings, Arc::default())
+        Self::sharing(settings, Arc::default(), Arc::default())
     }
 
-    /// A cluster whose calls another thread may end.
-    pub(crate) fn interruptible(settings: Arc<WireSettings>, interrupt: Arc<Interrupt>) -> Self {
+    /// A cluster that shares what is known of coordinators, and whose calls another thread may end.
+    pub(crate) fn sharing(
+        settings: Arc<WireSettings>,
+        coordinators: Arc<Coordinators>,
+        interrupt: Arc<Interrupt>,
+    ) -> Self {
         Self {
             settings,
             interrupt,
@@ -67,7 +80,8 @@ impl Cluster {
             seed: None,
             first: 0,
             controller: None,
-            coordinators: BTreeMap::new(),
+            coordinators,
+            asked: BTreeMap::new(),
             leaders: BTreeMap::new(),
         }
     }
@@ -120,7 +134,9 @@ impl Cluster {
             .with_allow_auto_topic_creation(false);
         let answer = self.call(To::Any, self.request_deadline(), |_| request)?;
         for broker in &answer.brokers {
-            self.learn(broker.node_id, &broker.host, broker.port);
+            if let Some(address) = Address::advertised(&broker.host, broker.port) {
+                self.learn(broker.node_id.0, address);
+            }
         }
         for topic in &answer.topics {
             self.learn_leaders(topic);
@@ -130,7 +146,7 @@ impl Cluster {
     }
 
     /// Who led a partition when that was asked last.
-    pub(crate) fn leader(&self, topic: &str, partition: i32) -> Option<Node> {
+    pub(crate) fn leader(&self, topic: &str, partition: i32) -> Option<Leader> {
         self.leaders.get(topic)?.get(&partition).copied()
     }
 
@@ -141,7 +157,10 @@ impl Cluster {
 
     fn learn_leaders(&mut self, topic: &MetadataResponseTopic) {
         let Some(name) = &topic.name else { return };
-        let led = |p: &MetadataResponsePartition| (p.leader_id.0 >= 0).then_some((p.partition_index, p.leader_id.0));
+        let led = |p: &MetadataResponsePartition| {
+            let leader = Leader { node: p.leader_id.0, epoch: p.leader_epoch };
+            (leader.node >= 0).then_some((p.partition_index, leader))
+        };
         match topic.partitions.iter().map(led).collect::<Option<BTreeMap<_, _>>>() {
             Some(leaders) if topic.error_code == code::NONE => drop(self.leaders.insert(name.to_string(), leaders)),
             _ => drop(self.leaders.remove(name.as_str())),
@@ -150,29 +169,31 @@ impl Cluster {
 
     /// Asks who coordinates a group; answers with the error code.
     pub(crate) fn find_coordinator(&mut self, group: &str, deadline: Deadline) -> Result<i16> {
-        self.coordinators.remove(group);
+        self.forget_coordinator(group);
         let request = |version| {
             let request = FindCoordinatorRequest::default();
             if version >= 4 { request.with_coordinator_keys(vec![text(group)]) } else { request.with_key(text(group)) }
         };
         let found = Found::of(self.call(To::Any, deadline, request)?);
         if found.code == code::NONE {
-            if !self.learn(found.node, &found.host, found.port) {
+            let Some(address) = Address::advertised(&found.host, found.port) else {
                 return Ok(code::COORDINATOR_NOT_AVAILABLE);
-            }
-            self.coordinators.insert(group.to_owned(), found.node.0);
+            };
+            self.coordinators.found(group, found.node.0, address);
         }
         Ok(found.code)
     }
 
     /// Whether the group's coordinator has been found, and not been given up since.
     pub(crate) fn knows_coordinator(&self, group: &str) -> bool {
-        self.coordinators.contains_key(group)
+        self.coordinators.of(group).is_some()
     }
 
-    /// The coordinator is another one, or gone.
+    /// The coordinator that was asked last is another one, or gone.
     pub(crate) fn forget_coordinator(&mut self, group: &str) {
-        self.coordinators.remove(group);
+        if let Some(node) = self.asked.remove(group) {
+            self.coordinators.forget(group, node);
+        }
     }
 
     /// The controller is another one.
@@ -181,21 +202,23 @@ impl Cluster {
     }
 
     /// Takes down where a broker can be reached. A connection to where it was before is of no use.
-    fn learn(&mut self, node: BrokerId, host: &StrBytes, port: i32) -> bool {
-        let Some(address) = Address::advertised(host, port) else { return false };
-        if self.addresses.get(&node.0).is_some_and(|known| *known != address) {
-            self.connections.remove(&node.0);
+    fn learn(&mut self, node: Node, address: Address) {
+        if self.addresses.get(&node).is_some_and(|known| *known != address) {
+            self.connections.remove(&node);
         }
-        self.addresses.insert(node.0, address);
-        true
+        self.addresses.insert(node, address);
     }
 
     fn take(&mut self, to: To<'_>, deadline: &Deadline) -> Result<Connection> {
         match to {
             To::Any => self.take_any(deadline),
             To::Node(node) => self.take_node(node, deadline),
-            To::Coordinator(group) => match self.coordinators.get(group) {
-                Some(node) => self.take_node(*node, deadline),
+            To::Coordinator(group) => match self.coordinators.of(group) {
+                Some((node, address)) => {
+                    self.learn(node, address);
+                    self.asked.insert(group.to_owned(), node);
+                    self.take_node(node, deadline)
+                }
                 None => Err(Error::new(ErrorKind::Retriable, "find a coordinator").with("group", group)),
             },
             To::Controller => match self.controller {
@@ -239,8 +262,8 @@ impl Cluster {
         self.open_any(deadline)
     }
 
-    /// Tries all addresses in turn, those of the settings first. The first error that time does not mend is told; else the
-    /// last.
+    /// Tries all addresses in turn while there is time, those of the settings first, and the next time what follows. The first
+    /// error that time does not mend is told; else the last.
     fn open_any(&mut self, deadline: &Deadline) -> Result<Connection> {
         let configured = self.settings.bootstrap.iter();
         let advertised = self.addresses.values().filter(|address| !self.settings.bootstrap.contains(address));
@@ -254,9 +277,13 @@ impl Cluster {
                     return Ok(connection);
                 }
                 Err(e) => {
+                    self.first = at + 1;
                     tried.push(address.to_string());
                     told = told.filter(|told| told.kind() == ErrorKind::Fatal).or(Some(e));
                 }
+            }
+            if deadline.is_over() {
+                break;
             }
         }
         let told = told.unwrap_or_else(|| Error::new(ErrorKind::Fatal, "connect to a broker"));

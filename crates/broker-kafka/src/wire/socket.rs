@@ -15,7 +15,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Connects to the first of the host's addresses that answers.
+    /// Connects to the first of the host's addresses that answers. Each has its share of the time: one that is dead without
+    /// saying so does not stand in the way of the others.
     pub(crate) fn connect(address: &Address, family: Family, deadline: Deadline) -> io::Result<Self> {
         let fits = |to: &SocketAddr| match family {
             Family::Any => true,
@@ -23,12 +24,13 @@ impl Socket {
             Family::V6 => to.is_ipv6(),
         };
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for to in (address.host.as_str(), address.port).to_socket_addrs()?.filter(fits) {
-            let left = deadline.left();
-            if left.is_zero() {
+        let all: Vec<_> = (address.host.as_str(), address.port).to_socket_addrs()?.filter(fits).collect();
+        for (to, rest) in all.iter().zip((1..=all.len() as u32).rev()) {
+            let share = deadline.left() / rest;
+            if share.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            match TcpStream::connect_timeout(&to, left) {
+            match TcpStream::connect_timeout(to, share) {
                 Ok(tcp) => {
                     tcp.set_nodelay(true)?;
                     return Ok(Self { tcp, deadline });

@@ -1,6 +1,7 @@
 //! Making sure of internal topics: what is created, what is refused.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use millpond_broker_api::{At, Offset};
 
@@ -51,6 +52,8 @@ impl Admin for Cluster {
     fn delete_records(&mut self, _: &[(&str, i32, Offset)]) -> BrokerResult<Vec<BrokerResult<Offset>>> {
         panic!("no records are deleted");
     }
+
+    fn set_patience(&mut self, _: Duration) {}
 }
 
 impl Cluster {
@@ -65,7 +68,8 @@ impl Cluster {
         if !self.hidden.iter().any(|name| name == topic.name) {
             let configs = topic.configs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
             let id = self.topics.len() as u128 + 1;
-            let info = TopicInfo { name: topic.name.into(), id, partitions: topic.partitions, configs };
+            let info =
+                TopicInfo { name: topic.name.into(), id, partitions: topic.partitions, configs, inherited: Vec::new() };
             self.topics.insert(topic.name.into(), info);
         }
         Ok(())
@@ -82,7 +86,7 @@ fn wanted() -> Vec<InternalTopic> {
 
 fn info(topic: &InternalTopic, id: u128) -> TopicInfo {
     let configs = topic.configs.clone().into_iter().collect();
-    TopicInfo { name: topic.name.clone(), id, partitions: topic.partitions, configs }
+    TopicInfo { name: topic.name.clone(), id, partitions: topic.partitions, configs, inherited: Vec::new() }
 }
 
 #[test]

@@ -13,7 +13,13 @@ fn topic(kind: TopicKind) -> InternalTopic {
 fn existing(topic: &InternalTopic, change: &[(&str, &str)]) -> TopicInfo {
     let mut configs = topic.configs.clone();
     configs.extend(own(change));
-    TopicInfo { name: topic.name.clone(), id: 1, partitions: topic.partitions, configs: configs.into_iter().collect() }
+    TopicInfo {
+        name: topic.name.clone(),
+        id: 1,
+        partitions: topic.partitions,
+        configs: configs.into_iter().collect(),
+        inherited: Vec::new(),
+    }
 }
 
 const WINDOWED: TopicKind = TopicKind::Windowed { retention_ms: 60_000, duplicates: false };

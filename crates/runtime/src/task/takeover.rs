@@ -11,10 +11,10 @@ use millpond_store_api as store;
 
 use super::rollback::PAUSE;
 use super::stores::TaskStores;
-use super::{Task, TaskId, TaskState};
+use super::{Input, Task, TaskId, TaskState};
 use crate::error::{Disposition, Error, ErrorKind, Result};
 use crate::ports::FailPoint;
-use crate::settings::OffsetReset;
+use crate::settings::{Guarantee, OffsetReset};
 use crate::state::{StateError, StateErrorKind};
 use crate::worker::Worker;
 
@@ -132,7 +132,19 @@ impl Worker {
             }
         };
         let mut stream_time = -1;
+        let counted = |input: &Input| {
+            let shards = task.stores.iter().flat_map(TaskStores::shards);
+            shards.filter_map(|shard| shard.metadata.input(&input.topic, input.partition)).max()
+        };
         for (input, committed) in task.inputs.iter_mut().zip(committed) {
+            if let (None, Some(position)) = (&committed, counted(input)) {
+                let error = offsets_are_gone(id, input, position);
+                match self.shared.settings.guarantee {
+                    Guarantee::ExactlyOnce => return Err(error),
+                    // The first commit may have been cut off between the state and the offsets.
+                    Guarantee::AtLeastOnce => tracing::warn!("records may be counted again: {}", error.chain()),
+                }
+            }
             match committed {
                 Some(committed) => {
                     let time = CommitMetadata::decode(&committed.metadata).partition_time;
@@ -297,6 +309,21 @@ fn is_damaged(error: &Error) -> bool {
         || source.downcast_ref::<StateError>().is_some_and(|e| e.kind() == StateErrorKind::Damaged)
 }
 
+/// The state has counted records of a partition, and the group has no offset for it: from the start all would be counted
+/// twice.
+fn offsets_are_gone(task: TaskId, input: &Input, position: i64) -> Error {
+    Error::new(ErrorKind::Config, "fetch committed offsets")
+        .with("task", task)
+        .with("topic", &input.topic)
+        .with("partition", input.partition)
+        .with("counted up to", position)
+        .with("reason", "the group has no offset for an input that its state has counted")
+        .remedy(
+            "the offsets expired (`offsets.retention.minutes`) or were deleted: set the group's offset to where the state \
+             stands, or, to begin anew, remove the application's state directory and its changelogs",
+        )
+}
+
 /// Where to begin with a partition that nothing was committed for.
 fn first_offset(admin: &mut dyn Admin, topic: &str, partition: i32, reset: OffsetReset) -> Result<i64> {
     let at = match reset {
@@ -354,7 +381,8 @@ fn unanswered() -> broker::Error {
 /// For how long a compacted topic keeps tombstones: a shard that was away for longer may have missed deletes.
 fn tombstones_kept(info: &TopicInfo) -> Option<i64> {
     const DEFAULT_MS: i64 = 86_400_000;
-    let config = |name: &str| info.configs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let effective = || info.configs.iter().chain(&info.inherited);
+    let config = |name: &str| effective().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let compacted = config("cleanup.policy").is_some_and(|policy| policy.contains("compact"));
     compacted.then(|| config("delete.retention.ms").and_then(|ms| ms.parse().ok()).unwrap_or(DEFAULT_MS))
 }
@@ -364,6 +392,20 @@ mod tests {
     use millpond_changelog::ShardMetadata;
 
     use super::*;
+
+    #[test]
+    fn tombstones_are_kept_for_as_long_as_topic_or_broker_say() {
+        let pairs = |all: &[(&str, &str)]| all.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let kept = |configs: &[(&str, &str)], inherited: &[(&str, &str)]| {
+            let (configs, inherited) = (pairs(configs), pairs(inherited));
+            tombstones_kept(&TopicInfo { name: "t".into(), id: 1, partitions: 1, configs, inherited })
+        };
+        let compact = ("cleanup.policy", "compact");
+        assert_eq!(kept(&[("cleanup.policy", "delete")], &[("delete.retention.ms", "5")]), None);
+        assert_eq!(kept(&[compact], &[]), Some(86_400_000));
+        assert_eq!(kept(&[compact], &[("delete.retention.ms", "5")]), Some(5), "a broker's setting");
+        assert_eq!(kept(&[compact, ("delete.retention.ms", "7")], &[("delete.retention.ms", "5")]), Some(7));
+    }
 
     #[test]
     fn damage_is_told_from_what_a_later_version_wrote() {

@@ -120,6 +120,9 @@ pub(crate) struct Ends {
     pub(crate) pulse: Arc<Pulse>,
 }
 
+/// How long a worker waits where a question has no answer now: its other tasks wait too, and it asks again.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 impl Worker {
     pub(crate) fn new(number: usize, shared: &Arc<Shared>, ends: Ends) -> Result<Self> {
         let made = |e| Error::broker("make a worker's clients", e);
@@ -130,6 +133,8 @@ impl Worker {
         let now = shared.ports.clock.now();
         ends.pulse.beat(now);
         let restoring = ConsumerOptions { isolation: Isolation::ReadCommitted, role: ConsumerRole::Restore };
+        let mut admin = broker.admin().map_err(made)?;
+        admin.set_patience(PATIENCE);
         let consumer = broker.consumer(&isolation.into()).map_err(made)?;
         // Set once, here: nobody else has the pulse's other end yet.
         let _ = ends.pulse.waker.set(consumer.waker());
@@ -145,7 +150,7 @@ impl Worker {
             applier: Applier::new(ApplyLimits::default()),
             collector,
             offsets: broker.offsets().map_err(made)?,
-            admin: broker.admin().map_err(made)?,
+            admin,
             member: None,
             holding_since: None,
             // The transactions of a former self are ended before anything is read (D6).

@@ -7,6 +7,7 @@ mod commit_outcome;
 mod duplicates;
 mod fencing;
 mod markers;
+mod offsets;
 mod restoring;
 mod state_dir;
 mod support;

@@ -35,7 +35,7 @@ impl Programs {
             }
         }
         let mut maven = command("mvn");
-        maven.args(["--quiet", "--batch-mode", "--file"]).arg(root().join("xtask/peer/pom.xml"));
+        maven.args(["--quiet", "--batch-mode", "-Dstyle.color=never", "--file"]).arg(root().join("xtask/peer/pom.xml"));
         run(maven.arg(format!("-Dpeer.target={}", java.display())).arg("package"))?;
         setup::ensure_c()?;
         run(&mut cargo(&["build", "--release", "--package", "millpond-bench", "--bin", "peer"]))?;
