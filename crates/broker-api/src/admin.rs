@@ -1,7 +1,5 @@
 //! Topics: create, describe, delete, offsets, and deletion of records.
 
-use std::time::Duration;
-
 use crate::{Offset, Result};
 
 /// A topic to be created.
@@ -65,8 +63,4 @@ pub trait Admin: Send {
     /// Deletes all records below an offset (`-1`: all); answers with the new start. Refused for topics that are compacted
     /// and nothing else.
     fn delete_records(&mut self, below: &[(&str, i32, Offset)]) -> Result<Vec<Result<Offset>>>;
-
-    /// For how long calls from now on repeat what may still come right, such as a question to a partition without a leader;
-    /// before that it is the client's default. Callers with other work to do have little, and come back.
-    fn set_patience(&mut self, patience: Duration);
 }

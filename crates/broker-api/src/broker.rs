@@ -63,6 +63,15 @@ impl Default for ProducerOptions<'_> {
     }
 }
 
+/// Which administration client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdminOptions {
+    /// For how long a call repeats what may still come right, such as a question to a partition without a leader; `None`: the
+    /// client's default. Callers with other work to do have little patience, and come back; a broker that does not answer at
+    /// all does not keep them for long either.
+    pub patience: Option<Duration>,
+}
+
 /// Makes a [`Broker`] from an application's client settings: what stands in one file with all the others.
 pub trait Connector: Send + Sync {
     /// The cluster of these settings, as names and values in the order in which they were given: addresses, security, and
@@ -84,8 +93,13 @@ pub trait Broker: Send + Sync {
     /// Access to committed offsets.
     fn offsets(&self) -> Result<Box<dyn GroupOffsets>>;
 
+    /// Administration with the client's default patience.
+    fn admin(&self) -> Result<Box<dyn Admin>> {
+        self.admin_with(&AdminOptions::default())
+    }
+
     /// Administration.
-    fn admin(&self) -> Result<Box<dyn Admin>>;
+    fn admin_with(&self, options: &AdminOptions) -> Result<Box<dyn Admin>>;
 
     /// The connection that carries a member's requests to the group's coordinator.
     fn group_link(&self, group: &str) -> Result<Box<dyn Link>>;

@@ -28,7 +28,7 @@ mod producer;
 mod record;
 
 pub use admin::{Admin, At, NewTopic, TopicInfo};
-pub use broker::{Broker, Connector, ConsumerOptions, ConsumerRole, Isolation, ProducerOptions};
+pub use broker::{AdminOptions, Broker, Connector, ConsumerOptions, ConsumerRole, Isolation, ProducerOptions};
 pub use clock::{Clock, SystemClock};
 pub use consumer::{Batch, Change, Consumer, Source};
 pub use error::{Error, ErrorKind, Result};

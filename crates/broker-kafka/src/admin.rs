@@ -47,7 +47,6 @@ const OF_THE_TOPIC: i8 = 1;
 #[derive(Debug)]
 pub(crate) struct KafkaAdmin {
     cluster: Cluster,
-    patience: Duration,
 }
 
 /// An answer per name: code and the broker's text.
@@ -62,11 +61,11 @@ struct Progress<'a> {
 
 impl KafkaAdmin {
     pub(crate) fn new(settings: Arc<WireSettings>) -> Self {
-        Self { patience: settings.retry_limit, cluster: Cluster::new(settings) }
+        Self { cluster: Cluster::new(settings) }
     }
 
     fn deadline(&self) -> Deadline {
-        Deadline::after(self.patience)
+        Deadline::after(self.cluster.settings().retry_limit)
     }
 
     /// Calls for all names that have no final answer, until they have one or the time is over.
@@ -113,7 +112,7 @@ impl KafkaAdmin {
 
     /// Waits until the leaders of new topics answer, so that they can be used. They exist in any case.
     fn await_leaders<'a>(&mut self, partitions: impl Iterator<Item = (&'a str, i32)>, deadline: &Deadline) {
-        let items: Vec<_> = partitions.map(|(topic, partition)| Item { topic, partition, question: At::End }).collect();
+        let items: Vec<_> = partitions.map(|(topic, partition)| Item::new(topic, partition, At::End)).collect();
         let mut backoff = Backoff::new();
         while !items.is_empty() {
             let answers = partitions::offsets(&mut self.cluster, &items, deadline);
@@ -282,21 +281,15 @@ impl Admin for KafkaAdmin {
     }
 
     fn offsets(&mut self, of: &[(&str, i32, At)]) -> Result<Vec<Result<Offset>>> {
-        let items: Vec<_> =
-            of.iter().map(|&(topic, partition, question)| Item { topic, partition, question }).collect();
+        let items: Vec<_> = of.iter().map(|&(topic, partition, at)| Item::new(topic, partition, at)).collect();
         let deadline = self.deadline();
         Ok(partitions::offsets(&mut self.cluster, &items, &deadline))
     }
 
     fn delete_records(&mut self, below: &[(&str, i32, Offset)]) -> Result<Vec<Result<Offset>>> {
-        let items: Vec<_> =
-            below.iter().map(|&(topic, partition, question)| Item { topic, partition, question }).collect();
+        let items: Vec<_> = below.iter().map(|&(topic, partition, to)| Item::new(topic, partition, to)).collect();
         let deadline = self.deadline();
         Ok(partitions::delete_records(&mut self.cluster, &items, &deadline))
-    }
-
-    fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
     }
 }
 

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use millpond_broker_api::membership::Link;
-use millpond_broker_api::{Admin, Broker, Consumer, ConsumerOptions, GroupOffsets, Producer, ProducerOptions, Result};
+use millpond_broker_api::{
+    Admin, AdminOptions, Broker, Consumer, ConsumerOptions, GroupOffsets, Producer, ProducerOptions, Result,
+};
 
 use crate::admin::KafkaAdmin;
 use crate::consumer::KafkaConsumer;
+use crate::coordinators::Coordinators;
 use crate::link::KafkaLink;
 use crate::offsets::KafkaOffsets;
 use crate::producer::KafkaProducer;
 use crate::settings::{KafkaSettings, WireSettings};
-use crate::wire::{Cluster, Coordinators};
+use crate::wire::Cluster;
 
 /// A Kafka cluster. Clones are handles of the same, for any thread.
 #[derive(Clone, Debug)]
@@ -55,8 +58,13 @@ impl Broker for KafkaBroker {
         Ok(Box::new(KafkaOffsets::new(self.wire()?, self.coordinators.clone())))
     }
 
-    fn admin(&self) -> Result<Box<dyn Admin>> {
-        Ok(Box::new(KafkaAdmin::new(self.wire()?)))
+    fn admin_with(&self, options: &AdminOptions) -> Result<Box<dyn Admin>> {
+        let wire = self.settings.wire()?;
+        let wire = match options.patience {
+            Some(patience) => wire.impatient(patience),
+            None => wire,
+        };
+        Ok(Box::new(KafkaAdmin::new(Arc::new(wire))))
     }
 
     fn group_link(&self, group: &str) -> Result<Box<dyn Link>> {

@@ -119,6 +119,8 @@ impl KafkaConsumer {
                         part.end(message.offset());
                     }
                 }
+                // The broker had a fault of its own, and librdkafka asks it again after a pause.
+                code::UNKNOWN => drop(self.watch.judge(Complaint { code: code::UNKNOWN, text: message.error_text() })),
                 code => {
                     let complaint = Complaint { code, text: message.error_text() };
                     match self.parts.find(key) {
@@ -188,7 +190,7 @@ impl KafkaConsumer {
 /// A live partition gets a fault, and stands still from then on.
 fn fault(part: &mut Part, why: &Complaint, faults: &mut Vec<(Source, Error)>, standing: &mut Partitions) {
     if part.is_live() {
-        let error = error::of_fetch("read a partition", why.code, &why.text)
+        let error = error::of_client("read a partition", why.code, &why.text)
             .with("topic", part.topic())
             .with("partition", part.partition())
             .with("offset", part.next());

@@ -20,13 +20,6 @@ pub(crate) fn of_client(op: &'static str, code: i32, text: &str) -> Error {
     of_code(row(code).1, op, code).with("text", text)
 }
 
-/// The same of a read: what a broker could not read for a reason of its own, it is asked for again.
-pub(crate) fn of_fetch(op: &'static str, code: i32, text: &str) -> Error {
-    const UNKNOWN_SERVER_ERROR: i32 = -1;
-    let kind = if code == UNKNOWN_SERVER_ERROR { Retriable } else { row(code).1 };
-    of_code(kind, op, code).with("text", text)
-}
-
 /// A record that the client does not take, whatever the topic allows.
 pub(crate) fn too_large_for_the_client(op: &'static str) -> Error {
     Error::new(Refused, op)

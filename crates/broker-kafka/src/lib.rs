@@ -15,6 +15,7 @@ mod broker;
 mod complaints;
 mod connector;
 mod consumer;
+mod coordinators;
 mod deadline;
 mod error;
 mod ffi;

@@ -16,10 +16,11 @@ use kafka_protocol::protocol::StrBytes;
 use millpond_broker_api::membership::{Incoming, Link, MemberInfo, Reply, Request, code};
 use millpond_broker_api::{Error, ErrorKind, Result};
 
+use crate::coordinators::{Coordinator, Coordinators};
 use crate::deadline::Deadline;
 use crate::error;
 use crate::settings::WireSettings;
-use crate::wire::{Cluster, Coordinators, Interrupt, To, millis, text};
+use crate::wire::{Cluster, Interrupt, To, millis, text};
 
 #[cfg(test)]
 mod tests;
@@ -51,10 +52,11 @@ struct State {
 impl KafkaLink {
     pub(crate) fn new(settings: Arc<WireSettings>, coordinators: Arc<Coordinators>, group: &str) -> Result<Self> {
         let (shared, interrupt) = (Arc::<Shared>::default(), Arc::<Interrupt>::default());
-        let cluster = Cluster::sharing(settings, coordinators, interrupt.clone());
+        let cluster = Cluster::interruptible(settings, interrupt.clone());
         let carrier = Carrier {
             shared: shared.clone(),
             cluster,
+            coordinators,
             group: group.to_owned(),
             patience: Patience::default(),
             protocol: Arc::from(""),
@@ -168,6 +170,7 @@ const BREATH: Duration = Duration::from_millis(50);
 struct Carrier {
     shared: Arc<Shared>,
     cluster: Cluster,
+    coordinators: Arc<Coordinators>,
     group: String,
     patience: Patience,
     /// The protocol of the last join.
@@ -191,6 +194,7 @@ impl Default for Patience {
 
 impl Carrier {
     fn run(mut self) {
+        self.coordinators.tell(&self.group, Coordinator::Sought);
         while let Some(request) = self.shared.next() {
             match self.answer(&request) {
                 Ok(reply) => {
@@ -200,11 +204,13 @@ impl Carrier {
                 Err(e) => self.fail(&request, &e),
             }
         }
+        self.coordinators.forget(&self.group);
     }
 
     /// Codes that the machine knows become an answer; everything else is a lost connection.
     fn fail(&mut self, request: &Request, error: &Error) {
         self.cluster.forget_coordinator(&self.group);
+        self.coordinators.tell(&self.group, Coordinator::Sought);
         let trouble = Some((error.op(), error.kind()));
         if trouble != self.trouble && !self.shared.lock().is_closed {
             tracing::warn!(group = %self.group, ?error, "no answer of the group's coordinator");
@@ -252,6 +258,9 @@ impl Carrier {
         let code = self.cluster.find_coordinator(&self.group, self.cluster.request_deadline())?;
         if code == code::NONE {
             self.cluster.connect(To::Coordinator(&self.group), &self.cluster.request_deadline())?;
+            if let Some((node, address)) = self.cluster.coordinator(&self.group) {
+                self.coordinators.tell(&self.group, Coordinator::Found(node, address.clone()));
+            }
         }
         Ok(Reply::Coordinator { code })
     }

@@ -38,6 +38,9 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 const SLICE: Duration = Duration::from_secs(5);
 /// A call that takes longer than it was given, by this, is not waited for.
 const GRACE: Duration = Duration::from_secs(5);
+/// Without transactions nobody says how many records are written again before a refused one comes up: more than most intervals
+/// between two commits have.
+const INTERVAL: u64 = 5_000_000;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -175,7 +178,7 @@ impl Live {
     }
 
     /// How another handle should send that takes this one's place, if one is to. What was refused and not named is looked for
-    /// among as many records as the span has, and no longer.
+    /// among as many records as the transaction has, or an interval may have, and no longer.
     pub(crate) fn next_batching(&self) -> Option<Batching> {
         let ledger = self.ledger();
         let (is_over, is_search) = match self.batching {
@@ -183,11 +186,17 @@ impl Live {
             Batching::Many => (false, false),
         };
         if ledger.is_ambiguous() {
-            return Some(Batching::Single(self.sent - self.span_began));
+            let span = if self.is_transactional { self.sent - self.span_began } else { INTERVAL };
+            return Some(Batching::Single(span));
         }
         // After a refused record the client's next batch would be out of order: no matter without transactions.
         let is_spent = ledger.is_tainted() && (self.is_transactional || is_search);
         (is_over || is_spent).then_some(Batching::Many)
+    }
+
+    /// How this one sends.
+    pub(crate) fn batching(&self) -> Batching {
+        self.batching
     }
 
     /// Begins a transaction, without a round trip.
@@ -270,8 +279,13 @@ impl Live {
     /// Sends again what shared a batch with a record that was refused: a broker refuses whole batches, and the others are
     /// not to blame. Each goes alone, so that it is clear what a refusal is of.
     fn resend(&self, deadline: &Deadline) {
-        drop(self.reports.await_answers(self.sent, deadline));
-        let mut suspects = self.reports.ledger().take_suspects().into_iter();
+        let mut ledger = self.reports.await_answers(self.sent, deadline);
+        if deadline.is_over() || ledger.is_waited_for(self.sent) {
+            // What has no answer yet may overtake them. There will be another time.
+            return;
+        }
+        let mut suspects = ledger.take_suspects().into_iter();
+        drop(ledger);
         while !deadline.is_over()
             && let Some(record) = suspects.next()
         {

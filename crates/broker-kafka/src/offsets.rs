@@ -15,10 +15,11 @@ use millpond_broker_api::{
     CommitOutcome, Committed, Error, ErrorKind, GroupOffset, GroupOffsets, Member, Result, Stable,
 };
 
+use crate::coordinators::{Coordinator, Coordinators};
 use crate::deadline::Deadline;
 use crate::error;
 use crate::settings::WireSettings;
-use crate::wire::{Backoff, Cluster, Coordinators, To, text};
+use crate::wire::{Backoff, Cluster, To, text};
 
 #[cfg(test)]
 mod tests;
@@ -34,20 +35,28 @@ const GROUP_ID_NOT_FOUND: i16 = 69;
 #[derive(Debug)]
 pub(crate) struct KafkaOffsets {
     cluster: Cluster,
+    /// Of members in this process: their word goes before what is found here.
+    coordinators: Arc<Coordinators>,
 }
 
 impl KafkaOffsets {
     pub(crate) fn new(settings: Arc<WireSettings>, coordinators: Arc<Coordinators>) -> Self {
-        Self { cluster: Cluster::sharing(settings, coordinators, Arc::default()) }
+        Self { cluster: Cluster::new(settings), coordinators }
     }
 
     /// Makes sure that the coordinator is known and connected.
     fn reach(&mut self, op: &'static str, group: &str, deadline: &Deadline) -> Result<()> {
-        if !self.cluster.knows_coordinator(group) {
-            match self.cluster.find_coordinator(group, self.of_request(deadline))? {
+        match self.coordinators.of(group) {
+            Some(Coordinator::Found(node, address)) => self.cluster.adopt_coordinator(group, node, address),
+            Some(Coordinator::Sought) => {
+                let error = Error::new(ErrorKind::Retriable, op).with("group", group);
+                return Err(error.with("reason", "the member is looking for the group's coordinator"));
+            }
+            None if self.cluster.coordinator(group).is_some() => {}
+            None => match self.cluster.find_coordinator(group, self.of_request(deadline))? {
                 code::NONE => {}
                 code => return Err(error::of_broker(op, code).with("group", group)),
-            }
+            },
         }
         self.cluster.connect(To::Coordinator(group), deadline).inspect_err(|_| self.cluster.forget_coordinator(group))
     }

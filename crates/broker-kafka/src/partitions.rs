@@ -10,7 +10,7 @@ use millpond_broker_api::{At, Error, ErrorKind, Offset, Result};
 
 use crate::deadline::Deadline;
 use crate::error;
-use crate::wire::{Backoff, Cluster, Node, To, millis, text};
+use crate::wire::{Backoff, Cluster, Leader, Node, To, millis, text};
 
 const ASK: &str = "ask for offsets";
 const DELETE: &str = "delete records";
@@ -22,15 +22,22 @@ const INVALID_TOPIC_EXCEPTION: i16 = 17;
 /// A partition, and what is asked of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item<'a, Q> {
-    pub(crate) topic: &'a str,
-    pub(crate) partition: i32,
-    pub(crate) question: Q,
+    topic: &'a str,
+    partition: i32,
+    question: Q,
+    /// Of the leader that is asked; -1 before it is known.
+    epoch: i32,
 }
 
 impl<'a, Q> Item<'a, Q> {
+    /// A question to the leader of a partition.
+    pub(crate) fn new(topic: &'a str, partition: i32, question: Q) -> Self {
+        Self { topic, partition, question, epoch: -1 }
+    }
+
     /// Another question to the same partition.
     fn asking<P>(&self, question: P) -> Item<'a, P> {
-        Item { topic: self.topic, partition: self.partition, question }
+        Item::new(self.topic, self.partition, question)
     }
 }
 
@@ -90,10 +97,9 @@ type Answers = BTreeMap<(String, i32), (i16, Offset)>;
 
 fn list(cluster: &mut Cluster, leader: Node, items: &[Item<'_, Place>]) -> Result<Answers> {
     let partition = |item: &Item<'_, Place>| {
-        let epoch = cluster.leader(item.topic, item.partition).map_or(-1, |leader| leader.epoch);
         ListOffsetsPartition::default()
             .with_partition_index(item.partition)
-            .with_current_leader_epoch(epoch)
+            .with_current_leader_epoch(item.epoch)
             .with_timestamp(item.question.timestamp)
     };
     let topic =
@@ -175,7 +181,11 @@ fn is_open(answer: Option<&Result<Offset>>) -> bool {
     answer.is_none_or(|answer| answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Retriable))
 }
 
-type Open<'i, 'a, Q> = (&'i Item<'a, Q>, &'i mut Option<Result<Offset>>);
+/// Where the answer to an item goes.
+type Answer<'i> = &'i mut Option<Result<Offset>>;
+type Open<'i, 'a, Q> = (&'i Item<'a, Q>, Answer<'i>);
+/// What one request asks, with the epochs of its leader.
+type Batch<'i, 'a, Q> = Vec<(Item<'a, Q>, Answer<'i>)>;
 
 /// Asks each leader once (per isolation, and per repeated partition).
 fn one_round<Q: Question>(
@@ -187,22 +197,22 @@ fn one_round<Q: Question>(
     let leader = |item: &Item<'_, Q>| cluster.leader(item.topic, item.partition);
     let topics: BTreeSet<&str> = open.iter().filter(|(i, _)| leader(i).is_none()).map(|(i, _)| i.topic).collect();
     let leaders = Leaders::ask(cluster, &topics.into_iter().collect::<Vec<_>>());
-    let mut batches: BTreeMap<(Node, i8, usize), Vec<Open<'_, '_, Q>>> = BTreeMap::new();
+    let mut batches: BTreeMap<(Node, i8, usize), Batch<'_, '_, Q>> = BTreeMap::new();
     let mut repeated: BTreeMap<(&str, i32, i8), usize> = BTreeMap::new();
     for (item, answer) in open {
-        let known = cluster.leader(item.topic, item.partition).map(|leader| Ok(leader.node));
+        let known = cluster.leader(item.topic, item.partition).map(Ok);
         match known.unwrap_or_else(|| leaders.of(op, item.topic, item.partition)) {
-            Ok(leader) => {
+            Ok(Leader { node, epoch }) => {
                 let class = item.question.class();
                 let layer = repeated.entry((item.topic, item.partition, class)).or_default();
-                batches.entry((leader, class, *layer)).or_default().push((item, answer));
+                batches.entry((node, class, *layer)).or_default().push((Item { epoch, ..*item }, answer));
                 *layer += 1;
             }
             Err(e) => *answer = Some(Err(e)),
         }
     }
     for ((leader, ..), batch) in batches {
-        let items: Vec<_> = batch.iter().map(|(item, _)| **item).collect();
+        let items: Vec<_> = batch.iter().map(|(item, _)| *item).collect();
         let got = ask(cluster, leader, &items);
         for (item, answer) in batch {
             let found = got.as_ref().map_err(Clone::clone).and_then(|got| {
@@ -233,7 +243,7 @@ struct Leaders {
 }
 
 /// Error codes of a topic and of its partitions, and their leaders.
-type Topic = (i16, BTreeMap<i32, (i16, Node)>);
+type Topic = (i16, BTreeMap<i32, (i16, Leader)>);
 
 impl Leaders {
     fn ask(cluster: &mut Cluster, topics: &[&str]) -> Self {
@@ -243,7 +253,7 @@ impl Leaders {
         let answer = cluster.metadata(topics).map(|answer| {
             let topics = answer.topics.into_iter().map(|topic| {
                 let row = |p: &kafka_protocol::messages::metadata_response::MetadataResponsePartition| {
-                    (p.partition_index, (p.error_code, p.leader_id.0))
+                    (p.partition_index, (p.error_code, Leader { node: p.leader_id.0, epoch: p.leader_epoch }))
                 };
                 let name = topic.name.map_or_else(String::new, |name| name.to_string());
                 (name, (topic.error_code, topic.partitions.iter().map(row).collect()))
@@ -253,7 +263,7 @@ impl Leaders {
         Self { answer }
     }
 
-    fn of(&self, op: &'static str, topic: &str, partition: i32) -> Result<Node> {
+    fn of(&self, op: &'static str, topic: &str, partition: i32) -> Result<Leader> {
         let error = |code| error::of_broker(op, code).with("topic", topic).with("partition", partition);
         let topics = self.answer.as_ref().map_err(Clone::clone)?;
         let (code, partitions) = topics.get(topic).ok_or_else(|| error(UNKNOWN_TOPIC_OR_PARTITION))?;
@@ -267,7 +277,7 @@ impl Leaders {
         }
         match partitions.get(&partition) {
             None => Err(error(UNKNOWN_TOPIC_OR_PARTITION)),
-            Some((_, leader)) if *leader >= 0 => Ok(*leader),
+            Some((_, leader)) if leader.node >= 0 => Ok(*leader),
             Some((code::NONE, _)) => Err(error(LEADER_NOT_AVAILABLE)),
             Some((code, _)) => Err(error(*code)),
         }
@@ -279,7 +289,9 @@ mod tests {
     use super::*;
 
     fn leaders() -> Leaders {
-        let partitions = BTreeMap::from([(0, (0, 7)), (1, (5, -1)), (2, (0, -1)), (3, (9, 8))]);
+        let leader = |node| Leader { node, epoch: 4 };
+        let rows = [(0, (0, leader(7))), (1, (5, leader(-1))), (2, (0, leader(-1))), (3, (9, leader(8)))];
+        let partitions = BTreeMap::from(rows);
         let topics = [
             ("t", (0, partitions)),
             ("gone", (3, BTreeMap::new())),
@@ -292,7 +304,7 @@ mod tests {
     #[test]
     fn leaders_are_known_or_awaited_or_unknown() {
         let leaders = leaders();
-        let kind = |topic, partition| leaders.of(ASK, topic, partition).map_err(|e| e.kind());
+        let kind = |topic, partition| leaders.of(ASK, topic, partition).map(|l| l.node).map_err(|e| e.kind());
         assert_eq!(kind("t", 0), Ok(7));
         assert_eq!(kind("t", 1), Err(ErrorKind::Retriable));
         assert_eq!(kind("t", 2), Err(ErrorKind::Retriable));

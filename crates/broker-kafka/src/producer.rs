@@ -18,6 +18,8 @@ use crate::ffi::{self, Membership, Partitions, Writer, code};
 use crate::live::{Batching, Ending, Live, Stop};
 use crate::settings::KafkaSettings;
 
+/// How long a record waits for the id, where it could not be taken before.
+const REVIVAL: Duration = Duration::from_secs(5);
 /// Reports follow the answers that they report.
 const STRAGGLERS: Duration = Duration::from_secs(1);
 
@@ -119,6 +121,10 @@ impl KafkaProducer {
         match &self.state {
             State::Plain | State::Open => Ok(()),
             State::Ready => self.begin(),
+            State::Reviving => {
+                self.take_id(&Deadline::after(REVIVAL))?;
+                self.begin()
+            }
             _ => Err(self.wrong(SEND)),
         }
     }
@@ -352,8 +358,11 @@ impl Producer for KafkaProducer {
         if matches!(self.state, State::Plain) && outstanding == 0 {
             let next = live.next_batching();
             live.begin_anew(&Deadline::after(Duration::ZERO));
-            if let Some(batching) = next {
-                self.replace(batching)?;
+            // What is known now is told in any case.
+            if let Some(batching) = next
+                && let Err(error) = self.replace(batching)
+            {
+                self.state = State::Dead(error);
             }
         }
         Ok(Flushed { outstanding, delivered: &self.delivered, failed: &self.failed })
@@ -364,7 +373,8 @@ impl Producer for KafkaProducer {
             _ if self.transactional_id.is_none() => return Err(self.wrong(INIT)),
             State::New if self.live.is_some() => {}
             _ => {
-                self.replace(Batching::Many)?;
+                let live = self.live.as_ref();
+                self.replace(live.map_or(Batching::Many, |live| live.next_batching().unwrap_or(live.batching())))?;
                 self.state = State::New;
             }
         }
@@ -372,10 +382,11 @@ impl Producer for KafkaProducer {
     }
 
     fn commit(&mut self, member: &Member, offsets: &[GroupOffset<'_>], max_wait: Duration) -> CommitOutcome {
-        match self.try_commit(member, offsets, &Deadline::after(max_wait)) {
+        let deadline = Deadline::after(max_wait);
+        match self.try_commit(member, offsets, &deadline) {
             Ok(()) => {
                 self.conclude();
-                self.end_search(&Deadline::after(max_wait));
+                self.end_search(&deadline);
                 CommitOutcome::Committed
             }
             Err(outcome) => outcome,

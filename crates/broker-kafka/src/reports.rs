@@ -169,7 +169,7 @@ impl Ledger {
     }
 
     /// Whether more of them will have an answer by waiting.
-    fn is_waited_for(&self, sent: u64) -> bool {
+    pub(crate) fn is_waited_for(&self, sent: u64) -> bool {
         self.outstanding(sent) > self.suspects.len()
     }
 }

@@ -89,6 +89,19 @@ pub(crate) struct WireSettings {
     pub(crate) retry_limit: Duration,
 }
 
+impl WireSettings {
+    /// For a caller that has other work to do: what is retriable is repeated for so long, and a silent broker given up soon.
+    pub(crate) fn impatient(self, patience: Duration) -> Self {
+        const SOON: Duration = Duration::from_secs(5);
+        Self {
+            connect_limit: self.connect_limit.min(SOON),
+            request_limit: self.request_limit.min(SOON),
+            retry_limit: patience,
+            ..self
+        }
+    }
+}
+
 impl KafkaSettings {
     /// A cluster by its addresses, `HOST:PORT` with commas in between (`bootstrap.servers`).
     pub fn new(bootstrap_servers: &str) -> Self {

@@ -1,7 +1,6 @@
 //! Administration of topics.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use millpond_broker_api::{Admin, At, Error, ErrorKind, NewTopic, Offset, Result, TopicInfo};
 
@@ -54,9 +53,6 @@ impl Admin for MemAdmin {
     fn delete_records(&mut self, below: &[(&str, i32, Offset)]) -> Result<Vec<Result<Offset>>> {
         self.run("delete records", |s| Ok(below.iter().map(|(t, p, to)| delete_below(s, t, *p, *to)).collect()))
     }
-
-    /// What this broker cannot do now it will not do a moment later.
-    fn set_patience(&mut self, _: Duration) {}
 }
 
 fn describe(state: &State, topic: &str) -> Option<TopicInfo> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use millpond_broker_api::membership::Link;
 use millpond_broker_api::{
-    Admin, Broker, Clock, Consumer, ConsumerOptions, GroupOffsets, Producer, ProducerOptions, Result,
+    Admin, AdminOptions, Broker, Clock, Consumer, ConsumerOptions, GroupOffsets, Producer, ProducerOptions, Result,
 };
 
 use crate::admin::MemAdmin;
@@ -158,7 +158,8 @@ impl Broker for EmbeddedBroker {
         Ok(Box::new(MemOffsets { shared: self.shared.clone() }))
     }
 
-    fn admin(&self) -> Result<Box<dyn Admin>> {
+    /// What this broker cannot do now it will not do a moment later, however patient the caller is.
+    fn admin_with(&self, _: &AdminOptions) -> Result<Box<dyn Admin>> {
         Ok(Box::new(MemAdmin { shared: self.shared.clone() }))
     }
 

@@ -12,6 +12,8 @@ pub(crate) mod code {
 
     /// No error.
     pub(crate) const NONE: i32 = Code::RD_KAFKA_RESP_ERR_NO_ERROR as i32;
+    /// Something went wrong in the broker (UNKNOWN_SERVER_ERROR).
+    pub(crate) const UNKNOWN: i32 = Code::RD_KAFKA_RESP_ERR_UNKNOWN as i32;
     /// The reader has read all there is; no error.
     pub(crate) const PARTITION_EOF: i32 = Code::RD_KAFKA_RESP_ERR__PARTITION_EOF as i32;
     /// The producer's buffer is full.

@@ -53,6 +53,28 @@ fn ask(link: &mut KafkaLink, request: &Request) -> Incoming {
 
 const FOUND: Incoming = Incoming::Reply(Reply::Coordinator { code: code::NONE });
 
+/// For those who ask for the group's offsets.
+#[test]
+fn a_link_tells_where_the_coordinator_is() {
+    let address = serve(vec![Box::new(|peer: &mut Peer| {
+        coordinate(peer);
+        peer.next().unwrap();
+    })]);
+    let (settings, coordinators) = (settings(&[]), Arc::<Coordinators>::default());
+    let settings = WireSettings { bootstrap: vec![address.clone()], ..settings };
+    let mut link = KafkaLink::new(Arc::new(settings), coordinators.clone(), "g").unwrap();
+    assert_eq!(ask(&mut link, &Request::FindCoordinator), FOUND);
+    assert_eq!(coordinators.of("g"), Some(Coordinator::Found(1, address)));
+    assert_eq!(ask(&mut link, &beat()), Incoming::Disconnected);
+    assert_eq!(coordinators.of("g"), Some(Coordinator::Sought));
+    drop(link);
+    let limit = Deadline::after(LONG);
+    while coordinators.of("g").is_some() {
+        assert!(!limit.is_over(), "the link's thread does not end");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn requests_are_answered_in_order_over_one_connection() {
     let mut link = link(vec![Box::new(|peer| {

@@ -13,6 +13,13 @@ fn offsets(scripts: Vec<Script>) -> KafkaOffsets {
     KafkaOffsets::new(Arc::new(WireSettings { bootstrap: vec![address], ..settings(&[]) }), Arc::default())
 }
 
+/// Nobody but this client asks for the coordinator, so it is found by itself; with a member, the member's is asked.
+fn offsets_beside(member: Coordinator, scripts: Vec<Script>) -> KafkaOffsets {
+    let this = offsets(scripts);
+    this.coordinators.tell("g", member);
+    this
+}
+
 fn coordinate(peer: &mut Peer, fetch: i16) {
     peer.greet(&[(ApiKey::FindCoordinator, 6), (ApiKey::OffsetCommit, 9), (ApiKey::OffsetFetch, fetch)]);
     peer.be_coordinator();
@@ -80,6 +87,21 @@ fn the_coordinator_is_found_anew() {
     })]);
     let outcome = commit(&mut offsets, LONG);
     assert!(matches!(outcome, CommitOutcome::Committed), "{outcome:?}");
+}
+
+#[test]
+fn offsets_are_asked_of_the_coordinator_that_the_member_has() {
+    let coordinator = serve(vec![Box::new(|peer: &mut Peer| {
+        peer.greet(&[(ApiKey::FindCoordinator, 6), (ApiKey::OffsetCommit, 9), (ApiKey::OffsetFetch, 9)]);
+        answer_commit(peer, &[0, 0]);
+    })]);
+    let outcome = commit(&mut offsets_beside(Coordinator::Found(1, coordinator), Vec::new()), LONG);
+    assert!(matches!(outcome, CommitOutcome::Committed), "{outcome:?}");
+    let outcome = commit(&mut offsets_beside(Coordinator::Sought, Vec::new()), Duration::from_millis(50));
+    assert!(
+        matches!(&outcome, CommitOutcome::Aborted(e) if e.to_string().contains("the member is looking")),
+        "{outcome:?}"
+    );
 }
 
 #[test]

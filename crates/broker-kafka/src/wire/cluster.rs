@@ -13,7 +13,7 @@ use millpond_broker_api::membership::code;
 use millpond_broker_api::{Error, ErrorKind, Result};
 
 use super::connection::Connection;
-use super::{Address, Api, Coordinators, Interrupt, text};
+use super::{Address, Api, Interrupt, text};
 use crate::deadline::Deadline;
 use crate::settings::WireSettings;
 
@@ -34,9 +34,7 @@ pub(crate) struct Cluster {
     /// Which of the addresses is tried first.
     first: usize,
     controller: Option<Node>,
-    coordinators: Arc<Coordinators>,
-    /// The coordinators that were asked last, by group.
-    asked: BTreeMap<String, Node>,
+    coordinators: BTreeMap<String, Node>,
     /// By topic and partition, of topics whose partitions all had a leader.
     leaders: BTreeMap<String, BTreeMap<i32, Leader>>,
 }
@@ -63,15 +61,11 @@ pub(crate) enum To<'a> {
 
 impl Cluster {
     pub(crate) fn new(settings: Arc<WireSettings>) -> Self {
-        Self::sharing(settings, Arc::default(), Arc::default())
+        Self::interruptible(settings, Arc::default())
     }
 
-    /// A cluster that shares what is known of coordinators, and whose calls another thread may end.
-    pub(crate) fn sharing(
-        settings: Arc<WireSettings>,
-        coordinators: Arc<Coordinators>,
-        interrupt: Arc<Interrupt>,
-    ) -> Self {
+    /// A cluster whose calls another thread may end.
+    pub(crate) fn interruptible(settings: Arc<WireSettings>, interrupt: Arc<Interrupt>) -> Self {
         Self {
             settings,
             interrupt,
@@ -80,8 +74,7 @@ impl Cluster {
             seed: None,
             first: 0,
             controller: None,
-            coordinators,
-            asked: BTreeMap::new(),
+            coordinators: BTreeMap::new(),
             leaders: BTreeMap::new(),
         }
     }
@@ -169,7 +162,7 @@ impl Cluster {
 
     /// Asks who coordinates a group; answers with the error code.
     pub(crate) fn find_coordinator(&mut self, group: &str, deadline: Deadline) -> Result<i16> {
-        self.forget_coordinator(group);
+        self.coordinators.remove(group);
         let request = |version| {
             let request = FindCoordinatorRequest::default();
             if version >= 4 { request.with_coordinator_keys(vec![text(group)]) } else { request.with_key(text(group)) }
@@ -179,21 +172,26 @@ impl Cluster {
             let Some(address) = Address::advertised(&found.host, found.port) else {
                 return Ok(code::COORDINATOR_NOT_AVAILABLE);
             };
-            self.coordinators.found(group, found.node.0, address);
+            self.adopt_coordinator(group, found.node.0, address);
         }
         Ok(found.code)
     }
 
-    /// Whether the group's coordinator has been found, and not been given up since.
-    pub(crate) fn knows_coordinator(&self, group: &str) -> bool {
-        self.coordinators.of(group).is_some()
+    /// Takes somebody else's word for who coordinates a group.
+    pub(crate) fn adopt_coordinator(&mut self, group: &str, node: Node, address: Address) {
+        self.learn(node, address);
+        self.coordinators.insert(group.to_owned(), node);
     }
 
-    /// The coordinator that was asked last is another one, or gone.
+    /// The group's coordinator, if it is known and has not been given up since.
+    pub(crate) fn coordinator(&self, group: &str) -> Option<(Node, &Address)> {
+        let node = self.coordinators.get(group)?;
+        Some((*node, self.addresses.get(node)?))
+    }
+
+    /// The coordinator is another one, or gone.
     pub(crate) fn forget_coordinator(&mut self, group: &str) {
-        if let Some(node) = self.asked.remove(group) {
-            self.coordinators.forget(group, node);
-        }
+        self.coordinators.remove(group);
     }
 
     /// The controller is another one.
@@ -213,12 +211,8 @@ impl Cluster {
         match to {
             To::Any => self.take_any(deadline),
             To::Node(node) => self.take_node(node, deadline),
-            To::Coordinator(group) => match self.coordinators.of(group) {
-                Some((node, address)) => {
-                    self.learn(node, address);
-                    self.asked.insert(group.to_owned(), node);
-                    self.take_node(node, deadline)
-                }
+            To::Coordinator(group) => match self.coordinators.get(group) {
+                Some(node) => self.take_node(*node, deadline),
                 None => Err(Error::new(ErrorKind::Retriable, "find a coordinator").with("group", group)),
             },
             To::Controller => match self.controller {

@@ -253,10 +253,12 @@ impl Connection {
     }
 }
 
-/// Whether an error was made by TLS, not by the network.
+/// Whether an error was made by TLS, not by the network. A peer that ends the connection without saying so, as one that is
+/// killed does, is the network's: OpenSSL calls that an error of its protocol.
 fn is_tls(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<openssl::ssl::Error>());
-    inner.is_some_and(|e| e.ssl_error().is_some())
+    let stack = inner.and_then(|e| e.ssl_error());
+    stack.is_some_and(|stack| !stack.errors().iter().any(|e| e.reason() == Some("unexpected eof while reading")))
 }
 
 /// What may happen instead of an answer.

@@ -4,7 +4,6 @@ mod address;
 mod backoff;
 mod cluster;
 mod connection;
-mod coordinators;
 #[cfg(test)]
 pub(crate) mod fake;
 mod interrupt;
@@ -19,8 +18,7 @@ use kafka_protocol::protocol::StrBytes;
 
 pub(crate) use address::Address;
 pub(crate) use backoff::Backoff;
-pub(crate) use cluster::{Cluster, Node, To};
-pub(crate) use coordinators::Coordinators;
+pub(crate) use cluster::{Cluster, Leader, Node, To};
 pub(crate) use interrupt::Interrupt;
 pub(crate) use versions::Api;
 

@@ -1,7 +1,6 @@
 //! Making sure of internal topics: what is created, what is refused.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use millpond_broker_api::{At, Offset};
 
@@ -52,8 +51,6 @@ impl Admin for Cluster {
     fn delete_records(&mut self, _: &[(&str, i32, Offset)]) -> BrokerResult<Vec<BrokerResult<Offset>>> {
         panic!("no records are deleted");
     }
-
-    fn set_patience(&mut self, _: Duration) {}
 }
 
 impl Cluster {

@@ -189,8 +189,8 @@ impl Worker {
             let touched = |t: &&mut Task| t.is_running() && (advance || t.has_uncommitted());
             let Some(task) = self.tasks.get_mut(at).filter(touched) else { continue };
             let id = task.id;
-            let applied = self.note_offsets(at, advance).and_then(|()| self.apply_task(at, now));
-            match applied {
+            self.note_offsets(at, advance);
+            match self.apply_task(at, now) {
                 Ok(()) => {}
                 Err(e) if e.kind() == ErrorKind::Crashed => return Err(e),
                 Err(e) => failed.push((id, e)),
@@ -226,8 +226,8 @@ impl Worker {
     /// A log's end that has to be asked for counts only if the work is still exclusively this instance's when the answer is
     /// there: later, what a successor wrote may lie before it. The position then stays where it was, and a restore from it
     /// reads again what the shard holds, which changes nothing.
-    fn note_offsets(&mut self, at: usize, advance: bool) -> Result {
-        let Some(task) = self.tasks.get(at) else { return Ok(()) };
+    fn note_offsets(&mut self, at: usize, advance: bool) {
+        let Some(task) = self.tasks.get(at) else { return };
         let shared = &self.shared;
         let own = |end: i64| shared.is_exclusive().then_some(end);
         let mut ends: Vec<Option<i64>> = Vec::new();
@@ -236,10 +236,12 @@ impl Worker {
                 None => None,
                 Some((topic, id)) => match self.collector.next_offset(*id, task.id.partition) {
                     Some(Some(next)) => Some(next),
-                    // A report came without an offset: what was written ends where the log ends now.
-                    Some(None) => own(end_of(&mut *self.admin, topic, task.id.partition)?),
-                    None if advance => end_of(&mut *self.admin, topic, task.id.partition).ok().and_then(own),
-                    None => None,
+                    // A report came without an offset: what was written ends where the log ends now. Without an answer the
+                    // position stays where it was, and a restore reads the rest again.
+                    asked if asked.is_some() || advance => {
+                        end_of(&mut *self.admin, topic, task.id.partition).ok().and_then(own)
+                    }
+                    _ => None,
                 },
             };
             ends.push(end);
@@ -248,7 +250,6 @@ impl Worker {
         if let Some(task) = self.tasks.get_mut(at) {
             task.note_offsets(&ends, wall);
         }
-        Ok(())
     }
 
     /// All of it is done, `progress` included.

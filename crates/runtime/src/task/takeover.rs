@@ -1,6 +1,7 @@
 //! Taking a task over, in the five steps of D2: the generation, the committed offsets, the changelogs' ends, the restore,
 //! and only then the first record.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable, TopicInfo};
@@ -16,7 +17,7 @@ use crate::error::{Disposition, Error, ErrorKind, Result};
 use crate::ports::FailPoint;
 use crate::settings::{Guarantee, OffsetReset};
 use crate::state::{StateError, StateErrorKind};
-use crate::worker::Worker;
+use crate::worker::{PATIENCE, Worker};
 
 /// A task's way to running.
 #[derive(Debug, Default)]
@@ -44,16 +45,21 @@ impl Takeover {
 }
 
 impl Worker {
-    /// Moves every task that is not running one step on. Answers whether any moved.
+    /// Moves every task that is not running one step on, those first that have waited longest. When a broker lets them wait,
+    /// the others come later: running tasks go on in between. Answers whether any moved.
     pub(crate) fn take_over(&mut self) -> Result<bool> {
         if self.member.is_none() {
             return Ok(false);
         }
         let now = self.shared.ports.clock.now();
         let waiting = self.tasks.iter().filter(|t| !t.is_running() && t.takeover.retry_at <= now);
-        let waiting: Vec<TaskId> = waiting.map(|t| t.id).collect();
+        let mut waiting: Vec<_> = waiting.map(|t| (t.takeover.retry_at, t.id)).collect();
+        waiting.sort();
         let mut moved = false;
-        for id in waiting {
+        for (_, id) in waiting {
+            if self.shared.ports.clock.now().saturating_sub(now) >= PATIENCE {
+                break;
+            }
             match self.take_over_step(id) {
                 Ok(step) => moved |= step,
                 Err(e) if e.disposition() == Disposition::Shutdown => return Err(e),
@@ -132,19 +138,7 @@ impl Worker {
             }
         };
         let mut stream_time = -1;
-        let counted = |input: &Input| {
-            let shards = task.stores.iter().flat_map(TaskStores::shards);
-            shards.filter_map(|shard| shard.metadata.input(&input.topic, input.partition)).max()
-        };
         for (input, committed) in task.inputs.iter_mut().zip(committed) {
-            if let (None, Some(position)) = (&committed, counted(input)) {
-                let error = offsets_are_gone(id, input, position);
-                match self.shared.settings.guarantee {
-                    Guarantee::ExactlyOnce => return Err(error),
-                    // The first commit may have been cut off between the state and the offsets.
-                    Guarantee::AtLeastOnce => tracing::warn!("records may be counted again: {}", error.chain()),
-                }
-            }
             match committed {
                 Some(committed) => {
                     let time = CommitMetadata::decode(&committed.metadata).partition_time;
@@ -153,12 +147,21 @@ impl Worker {
                     stream_time = stream_time.max(time);
                 }
                 None => {
-                    input.next = first_offset(
-                        &mut *self.admin,
-                        &input.topic,
-                        input.partition,
-                        input.reset.unwrap_or(self.shared.settings.offset_reset),
-                    )?;
+                    let shards = task.stores.iter().flat_map(TaskStores::shards);
+                    let counted = shards.filter_map(|s| s.metadata.input(&input.topic, input.partition)).max();
+                    let log = input_log(&mut *self.admin, &input.topic, input.partition)?;
+                    if is_counted_again(counted, &log) {
+                        let error = offsets_are_gone(id, input, counted);
+                        match self.shared.settings.guarantee {
+                            Guarantee::ExactlyOnce => return Err(error),
+                            // The first commit may have been cut off between the state and the offsets.
+                            Guarantee::AtLeastOnce => tracing::warn!("records may be counted again: {}", error.chain()),
+                        }
+                    }
+                    input.next = match input.reset.unwrap_or(self.shared.settings.offset_reset) {
+                        OffsetReset::Earliest => log.start,
+                        OffsetReset::Latest => log.end,
+                    };
                     (input.partition_time, input.committed, input.leader_epoch) = (-1, None, -1);
                 }
             }
@@ -309,37 +312,39 @@ fn is_damaged(error: &Error) -> bool {
         || source.downcast_ref::<StateError>().is_some_and(|e| e.kind() == StateErrorKind::Damaged)
 }
 
-/// The state has counted records of a partition, and the group has no offset for it: from the start all would be counted
-/// twice.
-fn offsets_are_gone(task: TaskId, input: &Input, position: i64) -> Error {
+/// Whether what an input still holds may be in the state already, when nothing says how far it was counted. `counted` is where
+/// the local state stood, which a changelog may know to be too low. A log that ends before that is another one of its name.
+fn is_counted_again(counted: Option<i64>, log: &Range<i64>) -> bool {
+    counted.is_some_and(|counted| counted <= log.end) && !log.is_empty()
+}
+
+/// The state has counted records of a partition, and the group has no offset for it.
+fn offsets_are_gone(task: TaskId, input: &Input, counted: Option<i64>) -> Error {
     Error::new(ErrorKind::Config, "fetch committed offsets")
         .with("task", task)
         .with("topic", &input.topic)
         .with("partition", input.partition)
-        .with("counted up to", position)
+        .with("counted at least up to", counted.unwrap_or(0))
         .with("reason", "the group has no offset for an input that its state has counted")
         .remedy(
-            "the offsets expired (`offsets.retention.minutes`) or were deleted: set the group's offset to where the state \
-             stands, or, to begin anew, remove the application's state directory and its changelogs",
+            "the offsets expired (`offsets.retention.minutes`) or were deleted: set the group's offset to where it is to go \
+             on, or, to begin anew, remove the application's state directory and its changelogs",
         )
 }
 
-/// Where to begin with a partition that nothing was committed for.
-fn first_offset(admin: &mut dyn Admin, topic: &str, partition: i32, reset: OffsetReset) -> Result<i64> {
-    let at = match reset {
-        OffsetReset::Earliest => At::Start,
-        OffsetReset::Latest => At::End,
-    };
-    one_offset(admin, topic, partition, at)
+/// The offsets that a partition has, by two questions in one.
+fn input_log(admin: &mut dyn Admin, topic: &str, partition: i32) -> Result<Range<i64>> {
+    let failed = |e| Error::broker("ask for an offset", e).with("topic", topic).with("partition", partition);
+    let answers = admin.offsets(&[(topic, partition, At::Start), (topic, partition, At::End)]).map_err(failed)?;
+    let mut answers = answers.into_iter();
+    let mut next = || answers.next().unwrap_or_else(|| Err(unanswered())).map_err(failed);
+    Ok(next()?..next()?)
 }
 
 pub(crate) fn one_offset(admin: &mut dyn Admin, topic: &str, partition: i32, at: At) -> Result<i64> {
     let failed = |e| Error::broker("ask for an offset", e).with("topic", topic).with("partition", partition);
     let answers = admin.offsets(&[(topic, partition, at)]).map_err(failed)?;
-    match answers.into_iter().next() {
-        Some(answer) => answer.map_err(failed),
-        None => Err(failed(unanswered())),
-    }
+    answers.into_iter().next().unwrap_or_else(|| Err(unanswered())).map_err(failed)
 }
 
 /// What the broker says of a changelog partition.
@@ -392,6 +397,16 @@ mod tests {
     use millpond_changelog::ShardMetadata;
 
     use super::*;
+
+    #[test]
+    fn an_input_is_counted_again_if_its_records_may_be_in_the_state() {
+        assert!(is_counted_again(Some(20), &(0..20)));
+        assert!(is_counted_again(Some(20), &(0..50)));
+        assert!(is_counted_again(Some(20), &(30..50)), "another instance may have gone on to 50");
+        assert!(!is_counted_again(Some(20), &(0..10)), "a topic of that name that was made anew");
+        assert!(!is_counted_again(Some(20), &(30..30)), "nothing is there to be counted");
+        assert!(!is_counted_again(None, &(0..50)), "an input that is new");
+    }
 
     #[test]
     fn tombstones_are_kept_for_as_long_as_topic_or_broker_say() {

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use millpond_broker_api::{Admin, Consumer, ConsumerOptions, ConsumerRole, GroupOffsets, Isolation, Member, Source};
+use millpond_broker_api::{
+    Admin, AdminOptions, Consumer, ConsumerOptions, ConsumerRole, GroupOffsets, Isolation, Member, Source,
+};
 use millpond_changelog::{Applier, ApplyLimits, Restore};
 
 use crate::app::TaskProgress;
@@ -120,8 +122,8 @@ pub(crate) struct Ends {
     pub(crate) pulse: Arc<Pulse>,
 }
 
-/// How long a worker waits where a question has no answer now: its other tasks wait too, and it asks again.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a worker repeats a question that has no answer now: its other tasks wait too, and it comes back.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
 impl Worker {
     pub(crate) fn new(number: usize, shared: &Arc<Shared>, ends: Ends) -> Result<Self> {
@@ -133,8 +135,7 @@ impl Worker {
         let now = shared.ports.clock.now();
         ends.pulse.beat(now);
         let restoring = ConsumerOptions { isolation: Isolation::ReadCommitted, role: ConsumerRole::Restore };
-        let mut admin = broker.admin().map_err(made)?;
-        admin.set_patience(PATIENCE);
+        let admin = broker.admin_with(&AdminOptions { patience: Some(PATIENCE) }).map_err(made)?;
         let consumer = broker.consumer(&isolation.into()).map_err(made)?;
         // Set once, here: nobody else has the pulse's other end yet.
         let _ = ends.pulse.waker.set(consumer.waker());

@@ -34,7 +34,7 @@ fn under_exactly_once_records_are_not_counted_again_because_offsets_expired() {
         .expect("it is refused");
     assert_eq!(error.kind(), ErrorKind::Config);
     let told = error.chain();
-    for part in ["topic=`in`", "partition=`0`", "counted up to=`20`", "offsets.retention.minutes"] {
+    for part in ["topic=`in`", "partition=`0`", "counted at least up to=`20`", "offsets.retention.minutes"] {
         assert!(told.contains(part), "`{part}` is not in: {told}");
     }
     assert_eq!(world.counts(0), (1..=20).collect::<Vec<_>>());

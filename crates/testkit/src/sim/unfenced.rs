@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use millpond_broker_api::membership::Link;
 use millpond_broker_api::{
-    Admin, Broker, CommitOutcome, Consumer, ConsumerOptions, GroupOffset, GroupOffsets, Member, Producer,
+    Admin, AdminOptions, Broker, CommitOutcome, Consumer, ConsumerOptions, GroupOffset, GroupOffsets, Member, Producer,
     ProducerOptions, Result, Stable,
 };
 use millpond_broker_mem::EmbeddedBroker;
@@ -30,8 +30,8 @@ impl Broker for Unstable {
         Ok(Box::new(Offsets { inner: self.0.offsets()?, broker: self.0.clone() }))
     }
 
-    fn admin(&self) -> Result<Box<dyn Admin>> {
-        self.0.admin()
+    fn admin_with(&self, options: &AdminOptions) -> Result<Box<dyn Admin>> {
+        self.0.admin_with(options)
     }
 
     fn group_link(&self, group: &str) -> Result<Box<dyn Link>> {

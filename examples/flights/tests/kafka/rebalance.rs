@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use millpond::broker::Broker;
@@ -119,7 +120,10 @@ impl Stranger {
 }
 
 /// A replay until it is dropped, by a plain producer: `load` writes in transactions, whose ends would be gaps in the input.
-struct Replay(Stop);
+struct Replay {
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+}
 
 impl Replay {
     fn start(world: &World) -> Self {
@@ -128,18 +132,20 @@ impl Replay {
         let stop = ports.stop.clone();
         let options =
             ReplayOptions { data: Data::Path(world.flights.file.clone()), repeat: 3, rate: Some(world.flights.rate) };
-        std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             let input = Input::find(&options.data).unwrap();
             let ended = replay(&broker, &input, &options, &ports, &Replayed::default());
             assert!(ended.is_err(), "the input ended before the test");
         });
-        Self(stop)
+        Self { stop, thread: Some(thread) }
     }
 }
 
 impl Drop for Replay {
     fn drop(&mut self) {
-        self.0.stop();
+        self.stop.stop();
+        let ended = self.thread.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the replay failed, see above");
     }
 }
 
