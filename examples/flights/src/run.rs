@@ -39,10 +39,16 @@ pub fn run(options: &RunCommand, ports: &Ports, view: &mut View) -> Result<()> {
     let events = options.events.as_ref().map(|file| EventLog::open(file, Arc::clone(&ports.clock))).transpose()?;
     let events = events.map(Arc::new);
     let app = start(broker.clone(), settings, &options.run, events.clone())?;
+    if !options.until_end {
+        view.note(&format!("`{APPLICATION}` runs on {}; Ctrl-C ends it in good order", broker.name()));
+    }
     let ended = watch(&app, &broker, options.until_end, ports, view);
     let closed = app.shutdown().map_err(|error| Error::failed("the application failed").caused_by(error.chain()));
     if let Some(events) = events {
         events.note("stopped", serde_json::json!({ "failed": closed.is_err() }));
+    }
+    if closed.is_ok() {
+        view.note("stopped; all that was counted is committed");
     }
     // To be stopped is how this ends, unless all was to be counted.
     match ended {
