@@ -4,7 +4,7 @@
 //! |---|---|
 //! | write an engine | [`Engine`] and [`Shard`]; run `millpond-store-conformance` against it |
 //! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`] |
-//! | write a kind | [`Space`] and [`SpaceMut`] |
+//! | write a kind | [`Space`] and [`SpaceMut`]; keys of what expires: [`schema`] |
 //! | wrap an engine (encryption, throttling) | [`Shard`], [`ShardReader`], [`Writes`]; [`Poison`] is an example |
 //!
 //! This crate knows no Kafka, no serde and no async. All its traits are synchronous and object safe.
@@ -18,6 +18,7 @@ mod error;
 mod kind;
 mod poison;
 mod range;
+pub mod schema;
 mod shard;
 mod space;
 
