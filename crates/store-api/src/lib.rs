@@ -3,7 +3,7 @@
 //! | you want to | look at |
 //! |---|---|
 //! | write an engine | [`Engine`] and [`Shard`]; run `millpond-store-conformance` against it |
-//! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`] |
+//! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`], [`Window`], [`Session`] |
 //! | write a kind | [`Space`] and [`SpaceMut`]; keys of what expires: [`schema`] |
 //! | wrap an engine (encryption, throttling) | [`Shard`], [`ShardReader`], [`Writes`]; [`Poison`] is an example |
 //!
@@ -28,7 +28,10 @@ pub use chunk::Chunk;
 pub use cursor::{Cursor, Direction, Empty, Row};
 pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
-pub use kind::{KeyValue, KeyValueRow, TimestampedKeyValue, TimestampedRow, ValueAndTimestamp};
+pub use kind::{
+    KeyValue, KeyValueRow, Keys, Session, SessionRow, SessionScan, Sessions, TimestampedKeyValue, TimestampedRow,
+    ValueAndTimestamp, Window, WindowRow, WindowScan,
+};
 pub use poison::Poison;
 pub use range::{Prefix, Range};
 pub use shard::{Flush, Read, Shard, ShardReader};

@@ -44,7 +44,7 @@
 //!
 //! # Cases of a store kind
 //!
-//! [`key_value`] and [`timestamped`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
+//! [`key_value`], [`timestamped`], [`window`] and [`session`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
 //! else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression that
 //! makes a [`Subject`].
 #![expect(
@@ -55,8 +55,10 @@
 
 pub mod capability;
 mod case;
+mod counting;
 pub mod cursor;
 pub mod durable;
+mod expiring;
 mod harness;
 pub mod key_value;
 pub mod keys;
@@ -64,11 +66,13 @@ mod kind;
 mod macros;
 pub mod model;
 pub mod reader;
+pub mod session;
 pub mod shard;
 pub mod timestamped;
 mod tools;
 pub mod unlogged;
 pub mod volatile;
+pub mod window;
 
 pub use case::{CASES, Case, KIND_CASES, KindCase, Needs};
 pub use harness::{A, B, Harness, Rig};
