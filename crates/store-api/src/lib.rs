@@ -3,8 +3,8 @@
 //! | you want to | look at |
 //! |---|---|
 //! | write an engine | [`Engine`] and [`Shard`]; run `millpond-store-conformance` against it |
-//! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`] |
-//! | write a kind | [`Space`] and [`SpaceMut`] |
+//! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`], [`Window`], [`Session`] |
+//! | write a kind | [`Space`] and [`SpaceMut`]; keys of what expires: [`schema`] |
 //! | wrap an engine (encryption, throttling) | [`Shard`], [`ShardReader`], [`Writes`]; [`Poison`] is an example |
 //!
 //! This crate knows no Kafka, no serde and no async. All its traits are synchronous and object safe.
@@ -18,6 +18,7 @@ mod error;
 mod kind;
 mod poison;
 mod range;
+pub mod schema;
 mod shard;
 mod space;
 
@@ -27,7 +28,10 @@ pub use chunk::Chunk;
 pub use cursor::{Cursor, Direction, Empty, Row};
 pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
-pub use kind::{KeyValue, KeyValueRow, TimestampedKeyValue, TimestampedRow, ValueAndTimestamp};
+pub use kind::{
+    KeyValue, KeyValueRow, Keys, Session, SessionRow, SessionScan, Sessions, TimestampedKeyValue, TimestampedRow,
+    ValueAndTimestamp, Window, WindowRow, WindowScan,
+};
 pub use poison::Poison;
 pub use range::{Prefix, Range};
 pub use shard::{Flush, Read, Shard, ShardReader};

@@ -1,8 +1,8 @@
 //! How cases of a store kind reach the space that they test.
 
-use millpond_store_api::{DirectSpace, Result, Shard, Space, SpaceMut};
+use millpond_store_api::{DirectSpace, Result, Shard, Space, SpaceId, SpaceMut};
 
-use crate::{A, Harness, Rig};
+use crate::{A, B, Harness, Rig};
 
 /// One empty space, wherever it lives: in a shard, or in a buffer over one.
 pub trait Subject {
@@ -25,16 +25,21 @@ pub fn run_kind(make: &dyn Fn() -> Box<dyn Subject>, case: fn(&mut dyn Subject))
     }
 }
 
-/// Runs a case of a kind straight on a shard.
+/// Runs a case of a kind straight on a shard: in a plain space, and in one from which rows expire.
 pub fn through_shard(harness: &dyn Harness, case: fn(&mut dyn Subject)) {
-    case(&mut ShardSubject(Rig::new(harness).open()));
+    for space in [A, B] {
+        case(&mut ShardSubject { shard: Rig::new(harness).open(), space });
+    }
 }
 
-struct ShardSubject(Box<dyn Shard>);
+struct ShardSubject {
+    shard: Box<dyn Shard>,
+    space: SpaceId,
+}
 
 impl Subject for ShardSubject {
     fn with(&mut self, body: &mut dyn FnMut(&mut dyn SpaceMut)) {
-        body(&mut DirectSpace::new(&mut *self.0, A));
+        body(&mut DirectSpace::new(&mut *self.shard, self.space));
     }
 
     fn settle(&mut self) {}

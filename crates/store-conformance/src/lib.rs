@@ -39,12 +39,12 @@
 //! # The rules
 //!
 //! Each case is a public function whose documentation is the rule it checks. A shard's rules are in [`shard`], [`cursor`],
-//! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`] and [`model`]; a failing model case prints its seed.
+//! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`], [`expiry`] and [`model`]; a failing model case prints its seed.
 //! Abilities that an engine declares are tested to work, those it does not declare to be refused.
 //!
 //! # Cases of a store kind
 //!
-//! [`key_value`] and [`timestamped`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
+//! [`key_value`], [`timestamped`], [`window`] and [`session`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
 //! else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression that
 //! makes a [`Subject`].
 #![expect(
@@ -55,8 +55,11 @@
 
 pub mod capability;
 mod case;
+mod counting;
 pub mod cursor;
 pub mod durable;
+mod expiring;
+pub mod expiry;
 mod harness;
 pub mod key_value;
 pub mod keys;
@@ -64,11 +67,13 @@ mod kind;
 mod macros;
 pub mod model;
 pub mod reader;
+pub mod session;
 pub mod shard;
 pub mod timestamped;
 mod tools;
 pub mod unlogged;
 pub mod volatile;
+pub mod window;
 
 pub use case::{CASES, Case, KIND_CASES, KindCase, Needs};
 pub use harness::{A, B, Harness, Rig};

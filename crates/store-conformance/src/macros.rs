@@ -94,6 +94,9 @@ macro_rules! for_each_case {
                     a_checkpoint_works_or_is_unsupported,
                     a_shard_goes_on_after_a_checkpoint,
                 }
+                expiry {
+                    dropping_dead_buckets_changes_no_read,
+                }
                 model {
                     short_keys,
                     long_keys,
@@ -121,6 +124,7 @@ macro_rules! for_each_case {
                     reopen_with_fewer_spaces,
                     a_renamed_space_keeps_its_rows,
                     drop_below_then_reopen,
+                    expired_rows_stay_unseen,
                     a_reader_of_a_reopened_shard,
                     shards_crash_alone,
                     random_crashes,
@@ -172,6 +176,47 @@ macro_rules! for_each_case {
                     short_bytes_are_corrupt,
                     walks_are_in_key_order,
                     a_walk_may_be_ended,
+                }
+                window {
+                    put_get_delete,
+                    a_fetch_includes_both_ends,
+                    ranges_of_keys,
+                    keys_come_before_times,
+                    adversarial_keys_are_kept_apart,
+                    b003_retention_is_exact_and_driven_by_the_greatest_start,
+                    b004_an_expired_put_is_refused,
+                    b005_a_cache_serves_no_expired_rows,
+                    b017_the_edges_of_time,
+                    times_before_1970,
+                    without_retention_nothing_lives,
+                    b020_backward_is_the_mirror_of_forward,
+                    b022_duplicates_are_kept_and_nulls_are_nothing,
+                    duplicates_go_on_behind_what_is_there,
+                    stores_share_the_space,
+                    one_seek_at_most_for_each_bucket,
+                    a_scan_is_resumed_behind_its_place,
+                    a_foreign_place_is_corrupt,
+                    damaged_rows_are_corrupt,
+                    against_a_model,
+                    duplicates_against_a_model,
+                    times_at_the_edges_against_a_model,
+                }
+                session {
+                    put_fetch_remove,
+                    a_session_ends_after_its_start,
+                    find_is_an_overlap,
+                    sessions_come_by_end_then_start,
+                    sessions_are_merged,
+                    adversarial_keys_are_kept_apart,
+                    b003_retention_is_exact_and_by_the_end,
+                    b004_an_expired_session_is_refused,
+                    b017_the_edges_of_time,
+                    b020_backward_is_the_mirror_of_forward,
+                    one_seek_at_most_for_each_bucket,
+                    a_scan_is_resumed_behind_its_place,
+                    sessions_beside_windows,
+                    against_a_model,
+                    times_at_the_edges_against_a_model,
                 }
             }
         }
