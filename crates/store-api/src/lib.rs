@@ -28,7 +28,11 @@ pub use chunk::Chunk;
 pub use cursor::{Cursor, Direction, Empty, Row};
 pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
-pub use kind::{KeyValue, KeyValueRow, TimestampedKeyValue, TimestampedRow, ValueAndTimestamp};
+pub use kind::{
+    AggregationWithHeaders, ArrivalBuffer, BufferTotals, Buffered, Header, HeaderIter, Headers, HeadersRow, KeyBuffer,
+    KeyValue, KeyValueRow, ListValue, ListValues, TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedRow,
+    ValueAndTimestamp, ValueTimestampHeaders,
+};
 pub use poison::Poison;
 pub use range::{Prefix, Range};
 pub use shard::{Flush, Read, Shard, ShardReader};
