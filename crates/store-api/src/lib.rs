@@ -29,9 +29,9 @@ pub use cursor::{Cursor, Direction, Empty, Row};
 pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
 pub use kind::{
-    AggregationWithHeaders, ArrivalBuffer, BufferTotals, Buffered, Header, HeaderIter, Headers, HeadersRow, KeyBuffer,
-    KeyValue, KeyValueRow, ListValue, ListValues, TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedRow,
-    ValueAndTimestamp, ValueTimestampHeaders,
+    AggregationWithHeaders, ArrivalBuffer, BufferTotals, Buffered, Expired, Header, HeaderIter, Headers, HeadersRow,
+    KeyBuffer, KeyValue, KeyValueRow, ListValue, ListValues, TimestampedKeyValue, TimestampedKeyValueWithHeaders,
+    TimestampedRow, TtlKeyValue, ValueAndTimestamp, ValueTimestampHeaders,
 };
 pub use poison::Poison;
 pub use range::{Prefix, Range};

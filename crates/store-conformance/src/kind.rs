@@ -128,3 +128,16 @@ pub(crate) fn with<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut dyn Spac
     });
     answer.expect("`with` calls once")
 }
+
+/// As [`with`], with both spaces.
+pub(crate) fn with_both<T>(
+    subject: &mut dyn Subject,
+    body: impl FnOnce(&mut dyn SpaceMut, &mut dyn SpaceMut) -> T,
+) -> T {
+    let (mut body, mut answer) = (Some(body), None);
+    subject.with_both(&mut |first, second| {
+        let body = body.take().expect("`with_both` calls once");
+        answer = Some(body(first, second));
+    });
+    answer.expect("`with_both` calls once")
+}

@@ -44,7 +44,7 @@
 //!
 //! # Cases of a store kind
 //!
-//! [`key_value`], [`timestamped`], [`headers`], [`list_value`], [`arrival_buffer`] and [`key_buffer`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
+//! [`key_value`], [`timestamped`], [`headers`], [`ttl`], [`list_value`], [`arrival_buffer`] and [`key_buffer`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
 //! else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression that
 //! makes a [`Subject`].
 #![expect(
@@ -71,6 +71,7 @@ pub mod reader;
 pub mod shard;
 pub mod timestamped;
 mod tools;
+pub mod ttl;
 pub mod unlogged;
 pub mod volatile;
 

@@ -183,6 +183,20 @@ macro_rules! for_each_case {
                     damage_is_corrupt,
                     walks_are_in_key_order,
                 }
+                ttl {
+                    the_boundary_is_exact,
+                    an_expired_put_is_dropped,
+                    walks_leave_out_what_has_expired,
+                    b105_expired_rows_are_deleted,
+                    expiry_goes_in_steps,
+                    a_row_that_was_put_again_lives_on,
+                    a_row_may_become_older,
+                    b030_keys_that_share_bytes,
+                    rows_of_a_restore,
+                    damage_is_corrupt,
+                    against_a_model_in_seconds,
+                    against_a_model_in_hours,
+                }
                 list_value {
                     append_and_delete,
                     the_bytes_are_those_of_kafka,

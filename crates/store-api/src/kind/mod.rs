@@ -5,6 +5,7 @@ mod headers;
 mod key_value;
 mod list_value;
 mod timestamped;
+mod ttl;
 mod with_headers;
 
 pub use buffer::{ArrivalBuffer, BufferTotals, Buffered, KeyBuffer};
@@ -12,4 +13,5 @@ pub use headers::{Header, HeaderIter, Headers};
 pub use key_value::{KeyValue, KeyValueRow};
 pub use list_value::{ListValue, ListValues};
 pub use timestamped::{TimestampedKeyValue, TimestampedRow, ValueAndTimestamp};
+pub use ttl::{Expired, TtlKeyValue};
 pub use with_headers::{AggregationWithHeaders, HeadersRow, TimestampedKeyValueWithHeaders, ValueTimestampHeaders};
