@@ -3,7 +3,7 @@
 //! | you want to | look at |
 //! |---|---|
 //! | write an engine | [`Engine`] and [`Shard`]; run `millpond-store-conformance` against it |
-//! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`] |
+//! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`], [`Window`], [`Session`] |
 //! | write a kind | [`Space`] and [`SpaceMut`]; keys of what expires: [`schema`] |
 //! | wrap an engine (encryption, throttling) | [`Shard`], [`ShardReader`], [`Writes`]; [`Poison`] is an example |
 //!
@@ -30,8 +30,9 @@ pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
 pub use kind::{
     AggregationWithHeaders, ArrivalBuffer, BufferTotals, Buffered, Expired, Header, HeaderIter, Headers, HeadersRow,
-    KeyBuffer, KeyValue, KeyValueRow, ListValue, ListValues, TimestampedKeyValue, TimestampedKeyValueWithHeaders,
-    TimestampedRow, TtlKeyValue, ValueAndTimestamp, ValueTimestampHeaders,
+    KeyBuffer, KeyValue, KeyValueRow, Keys, ListValue, ListValues, Session, SessionRow, SessionScan, Sessions,
+    TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedRow, TtlKeyValue, ValueAndTimestamp,
+    ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord, Window, WindowRow, WindowScan,
 };
 pub use poison::Poison;
 pub use range::{Prefix, Range};

@@ -2,7 +2,9 @@
 
 use std::ops::Bound;
 
-use millpond_store_api::schema::{Buckets, ExpiringKey, Suffix, SuffixKind, escape, escape_prefix, unescape};
+use millpond_store_api::schema::{
+    Buckets, ExpiringKey, Suffix, SuffixKind, escape, escape_end, escape_prefix, unescape,
+};
 use millpond_store_api::{Direction, ErrorKind, Prefix, Range};
 use proptest::prelude::*;
 
@@ -114,6 +116,14 @@ proptest! {
         prop_assert_eq!(escaped(&key).starts_with(&open), key.starts_with(&prefix));
         prop_assert!(key == prefix || !escaped(&key).starts_with(&escaped(&prefix)));
         prop_assert_eq!(Prefix::new(&open).range().contains(&escaped(&key)), key.starts_with(&prefix));
+    }
+
+    /// Between a key's rows and its end lies no other key's row.
+    #[test]
+    fn the_end_of_a_key_lies_right_behind_its_rows(a in key(), b in key(), behind in any::<[u8; 4]>()) {
+        let mut end = Vec::new();
+        escape_end(&a, &mut end);
+        prop_assert_eq!([escaped(&b), behind.to_vec()].concat() < end, b <= a);
     }
 
     #[test]

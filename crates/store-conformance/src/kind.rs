@@ -1,6 +1,6 @@
 //! How cases of a store kind reach the space that they test.
 
-use millpond_store_api::{DirectSpace, Result, Shard, Space, SpaceMut};
+use millpond_store_api::{DirectSpace, Result, Shard, Space, SpaceId, SpaceMut};
 
 use crate::{A, B, Harness, Rig};
 
@@ -28,25 +28,30 @@ pub fn run_kind(make: &dyn Fn() -> Box<dyn Subject>, case: fn(&mut dyn Subject))
     }
 }
 
-/// Runs a case of a kind straight on a shard.
+/// Runs a case of a kind straight on a shard: in a plain space, and in one from which rows expire.
 pub fn through_shard(harness: &dyn Harness, case: fn(&mut dyn Subject)) {
-    let rig = Rig::new(harness);
-    case(&mut ShardSubject { first: rig.open(), second: rig.open_named("second") });
+    for space in [A, B] {
+        let rig = Rig::new(harness);
+        case(&mut ShardSubject { space, shard: rig.open(), second: rig.open_named("second") });
+    }
 }
 
-/// Each space in a shard of its own: a space that writes at once has its shard to itself.
+/// Each space is in a shard of its own: one that writes at once has its shard to itself.
 struct ShardSubject {
-    first: Box<dyn Shard>,
+    space: SpaceId,
+    shard: Box<dyn Shard>,
     second: Box<dyn Shard>,
 }
 
 impl Subject for ShardSubject {
     fn with(&mut self, body: &mut dyn FnMut(&mut dyn SpaceMut)) {
-        body(&mut DirectSpace::new(&mut *self.first, A));
+        body(&mut DirectSpace::new(&mut *self.shard, self.space));
     }
 
     fn with_both(&mut self, body: &mut dyn FnMut(&mut dyn SpaceMut, &mut dyn SpaceMut)) {
-        body(&mut DirectSpace::new(&mut *self.first, A), &mut DirectSpace::new(&mut *self.second, B));
+        let (mut first, mut second) =
+            (DirectSpace::new(&mut *self.shard, self.space), DirectSpace::new(&mut *self.second, B));
+        body(&mut first, &mut second);
     }
 
     fn settle(&mut self) {}

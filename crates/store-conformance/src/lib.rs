@@ -44,7 +44,8 @@
 //!
 //! # Cases of a store kind
 //!
-//! [`key_value`], [`timestamped`], [`headers`], [`ttl`], [`list_value`], [`arrival_buffer`] and [`key_buffer`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
+//! [`key_value`], [`timestamped`], [`headers`], [`ttl`], [`versioned`], [`window`], [`session`], [`list_value`],
+//! [`arrival_buffer`] and [`key_buffer`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
 //! else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression that
 //! makes a [`Subject`].
 #![expect(
@@ -56,8 +57,10 @@
 pub mod arrival_buffer;
 pub mod capability;
 mod case;
+mod counting;
 pub mod cursor;
 pub mod durable;
+mod expiring;
 mod harness;
 pub mod headers;
 pub mod key_buffer;
@@ -68,12 +71,15 @@ pub mod list_value;
 mod macros;
 pub mod model;
 pub mod reader;
+pub mod session;
 pub mod shard;
 pub mod timestamped;
 mod tools;
 pub mod ttl;
 pub mod unlogged;
+pub mod versioned;
 pub mod volatile;
+pub mod window;
 
 pub use case::{CASES, Case, KIND_CASES, KindCase, Needs};
 pub use harness::{A, B, Harness, Rig};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use millpond_store_api::{
-    Cursor, Direction, Engine, List, Range, Result, Row, Shard, ShardSpace, ShardSpec, Space, SpaceId, SpaceMut,
+    Cursor, Direction, Empty, Engine, List, Range, Result, Row, Shard, ShardSpace, ShardSpec, Space, SpaceId, SpaceMut,
     SpaceSpec, Write,
 };
 use millpond_store_conformance::{KIND_CASES, Subject, run_kind};
@@ -95,6 +95,9 @@ impl Space for Buffer {
     }
 
     fn scan(&self, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
+        if range.is_empty() {
+            return Ok(Box::new(Empty));
+        }
         let mut rows = Vec::new();
         let below = ShardSpace::new(&*self.shard, SPACE);
         let mut cursor = below.scan(range, Direction::Forward)?;
@@ -109,7 +112,7 @@ impl Space for Buffer {
             }
         }
         if self.fault != Fault::WalksMissTheBuffer {
-            let above = self.writes.iter().filter(|(key, _)| range.contains(key));
+            let above = self.writes.range::<[u8], _>((range.lower, range.upper));
             rows.extend(above.filter_map(|(key, value)| Some((key.clone(), value.clone()?))));
         }
         rows.sort();

@@ -28,6 +28,13 @@ pub fn escape_prefix(prefix: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends the least bytes behind all that begin with the escaped key: what a range up to and including it ends before.
+pub fn escape_end(key: &[u8], out: &mut Vec<u8>) {
+    escape_prefix(key, out);
+    let [zero, end] = END;
+    out.extend_from_slice(&[zero, end + 1]);
+}
+
 /// Takes an escaped key off the front: the key, and what stands behind its end. `scratch` is used for keys with a zero byte.
 ///
 /// # Errors

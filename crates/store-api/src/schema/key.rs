@@ -48,6 +48,13 @@ impl Suffix {
         }
     }
 
+    /// The second time; of a suffix with one time that one.
+    pub const fn second(self) -> i64 {
+        match self {
+            Self::Time(time) | Self::Sequence(time, _) | Self::Times(_, time) => time,
+        }
+    }
+
     /// Appends the bytes.
     pub fn encode(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&time_bytes(self.time()));

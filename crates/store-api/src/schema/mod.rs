@@ -21,5 +21,5 @@ mod escape;
 mod key;
 
 pub use bucket::Buckets;
-pub use escape::{escape, escape_prefix, unescape};
+pub use escape::{escape, escape_end, escape_prefix, unescape};
 pub use key::{ExpiringKey, Suffix, SuffixKind};
