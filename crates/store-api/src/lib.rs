@@ -29,8 +29,10 @@ pub use cursor::{Cursor, Direction, Empty, Row};
 pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
 pub use kind::{
-    KeyValue, KeyValueRow, Keys, Session, SessionRow, SessionScan, Sessions, TimestampedKeyValue, TimestampedRow,
-    ValueAndTimestamp, Window, WindowRow, WindowScan,
+    AggregationWithHeaders, ArrivalBuffer, BufferTotals, Buffered, Expired, Header, HeaderIter, Headers, HeadersRow,
+    KeyBuffer, KeyValue, KeyValueRow, Keys, ListValue, ListValues, Session, SessionRow, SessionScan, Sessions,
+    TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedRow, TtlKeyValue, ValueAndTimestamp,
+    ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord, Window, WindowRow, WindowScan,
 };
 pub use poison::Poison;
 pub use range::{Prefix, Range};

@@ -44,7 +44,8 @@
 //!
 //! # Cases of a store kind
 //!
-//! [`key_value`], [`timestamped`], [`window`] and [`session`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
+//! [`key_value`], [`timestamped`], [`headers`], [`ttl`], [`versioned`], [`window`], [`session`], [`list_value`],
+//! [`arrival_buffer`] and [`key_buffer`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
 //! else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression that
 //! makes a [`Subject`].
 #![expect(
@@ -53,6 +54,7 @@
     reason = "the library is a test: a panic is how it reports, and where"
 )]
 
+pub mod arrival_buffer;
 pub mod capability;
 mod case;
 mod counting;
@@ -61,9 +63,12 @@ pub mod durable;
 mod expiring;
 pub mod expiry;
 mod harness;
+pub mod headers;
+pub mod key_buffer;
 pub mod key_value;
 pub mod keys;
 mod kind;
+pub mod list_value;
 mod macros;
 pub mod model;
 pub mod reader;
@@ -71,7 +76,9 @@ pub mod session;
 pub mod shard;
 pub mod timestamped;
 mod tools;
+pub mod ttl;
 pub mod unlogged;
+pub mod versioned;
 pub mod volatile;
 pub mod window;
 
