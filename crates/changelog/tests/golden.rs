@@ -39,7 +39,7 @@ fn metadata(case: &Value) -> CommitMetadata {
 #[test]
 fn partition() {
     let mut checked = 0;
-    for case in cases(include_str!("golden/partition.json")) {
+    for case in cases(include_str!("golden/formats/partition.json")) {
         let key = field(&case, "key_hex");
         for (partitions, expected) in case["partition_of"].as_object().unwrap() {
             assert_eq!(i64::from(partition_for_key(&key, partitions.parse().unwrap())), expected.as_i64().unwrap());
@@ -51,7 +51,7 @@ fn partition() {
 
 #[test]
 fn commit_metadata() {
-    for case in cases(include_str!("golden/commit_metadata.json")) {
+    for case in cases(include_str!("golden/formats/commit_metadata.json")) {
         let text = case["metadata"].as_str().unwrap();
         let mut out = String::new();
         metadata(&case).encode(&mut out);
@@ -62,7 +62,7 @@ fn commit_metadata() {
 
 #[test]
 fn commit_metadata_read() {
-    for case in cases(include_str!("golden/commit_metadata_read.json")) {
+    for case in cases(include_str!("golden/formats/commit_metadata_read.json")) {
         assert_eq!(CommitMetadata::decode(case["metadata"].as_str().unwrap()), metadata(&case), "{case}");
     }
 }
@@ -70,7 +70,7 @@ fn commit_metadata_read() {
 #[test]
 fn value_and_timestamp() {
     let mut scratch = Vec::new();
-    for case in cases(include_str!("golden/value_and_timestamp.json")) {
+    for case in cases(include_str!("golden/formats/value_and_timestamp.json")) {
         let (stored, value, ts) = (field(&case, "hex"), field(&case, "value_hex"), case["ts"].as_i64().unwrap());
         let change = Change { key: b"k", value: Some(&stored), timestamp: 99 };
         let logged = ValueFormat::Timestamped.to_log(change).unwrap();
@@ -105,7 +105,7 @@ fn updates(commands: &[Value]) -> Vec<Update> {
 #[test]
 fn changelog_records() {
     let mut checked = 0;
-    for case in cases(include_str!("golden/changelog_records.json")) {
+    for case in cases(include_str!("golden/formats/changelog_records.json")) {
         let format = match case["store"]["kind"].as_str().unwrap() {
             "kv" if case["store"]["lru_entries"].is_null() => ValueFormat::Plain,
             "timestamped_kv" => ValueFormat::Timestamped,

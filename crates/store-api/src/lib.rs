@@ -4,6 +4,7 @@
 //! |---|---|
 //! | write an engine | [`Engine`] and [`Shard`]; run `millpond-store-conformance` against it |
 //! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`] |
+//! | keep a record's headers in a value | [`ValueTimestampHeaders`], [`AggregationWithHeaders`], [`Headers`] |
 //! | write a kind | [`Space`] and [`SpaceMut`] |
 //! | wrap an engine (encryption, throttling) | [`Shard`], [`ShardReader`], [`Writes`]; [`Poison`] is an example |
 //!
@@ -15,11 +16,13 @@ mod chunk;
 mod cursor;
 mod engine;
 mod error;
+mod headers;
 mod kind;
 mod poison;
 mod range;
 mod shard;
 mod space;
+mod varint;
 
 pub use batch::{List, Write, Writes};
 pub use capability::{Capabilities, Isolation};
@@ -27,8 +30,10 @@ pub use chunk::Chunk;
 pub use cursor::{Cursor, Direction, Empty, Row};
 pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
+pub use headers::{AggregationWithHeaders, Header, Headers, ValueTimestampHeaders};
 pub use kind::{KeyValue, KeyValueRow, TimestampedKeyValue, TimestampedRow, ValueAndTimestamp};
 pub use poison::Poison;
 pub use range::{Prefix, Range};
 pub use shard::{Flush, Read, Shard, ShardReader};
 pub use space::{DirectSpace, ShardSpace, Space, SpaceMut};
+pub use varint::{put_varint, split_varint};
