@@ -40,13 +40,15 @@ impl Routes {
         let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
         let change = Change { key: entry.key, value: entry.value, timestamp: entry.timestamp };
         let logged = format.to_log(change).map_err(|e| Error::store("write a changelog record", e))?;
+        let headers: SmallVec<[Header<'_>; 4]> =
+            logged.headers.iter().map(|h| Header { name: h.name, value: h.value }).collect();
         collector.send(&Outgoing {
             topic: *topic,
             partition: self.partition,
             timestamp: logged.timestamp,
             key: Some(logged.key),
             value: logged.value,
-            headers: &[],
+            headers: &headers,
             tag: 0,
         })
     }
