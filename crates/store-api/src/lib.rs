@@ -4,8 +4,7 @@
 //! |---|---|
 //! | write an engine | [`Engine`] and [`Shard`]; run `millpond-store-conformance` against it |
 //! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`] |
-//! | keep a record's headers in a value | [`ValueTimestampHeaders`], [`AggregationWithHeaders`], [`Headers`] |
-//! | write a kind | [`Space`] and [`SpaceMut`] |
+//! | write a kind | [`Space`] and [`SpaceMut`]; keys of what expires: [`schema`] |
 //! | wrap an engine (encryption, throttling) | [`Shard`], [`ShardReader`], [`Writes`]; [`Poison`] is an example |
 //!
 //! This crate knows no Kafka, no serde and no async. All its traits are synchronous and object safe.
@@ -16,10 +15,10 @@ mod chunk;
 mod cursor;
 mod engine;
 mod error;
-mod headers;
 mod kind;
 mod poison;
 mod range;
+pub mod schema;
 mod shard;
 mod space;
 mod varint;
@@ -30,10 +29,13 @@ pub use chunk::Chunk;
 pub use cursor::{Cursor, Direction, Empty, Row};
 pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
-pub use headers::{AggregationWithHeaders, Header, Headers, ValueTimestampHeaders};
-pub use kind::{KeyValue, KeyValueRow, TimestampedKeyValue, TimestampedRow, ValueAndTimestamp};
+pub use kind::{
+    AggregationWithHeaders, ArrivalBuffer, BufferTotals, Buffered, Header, HeaderIter, Headers, HeadersRow, KeyBuffer,
+    KeyValue, KeyValueRow, ListValue, ListValues, TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedRow,
+    ValueAndTimestamp, ValueTimestampHeaders,
+};
 pub use poison::Poison;
 pub use range::{Prefix, Range};
 pub use shard::{Flush, Read, Shard, ShardReader};
 pub use space::{DirectSpace, ShardSpace, Space, SpaceMut};
-pub use varint::{put_varint, split_varint};
+pub use varint::{put_varint, take_varint};

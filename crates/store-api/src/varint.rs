@@ -10,20 +10,19 @@ pub fn put_varint(value: i32, out: &mut Vec<u8>) {
     out.push(bits as u8);
 }
 
-/// The integer at the front of `bytes` and what stands behind it; `None` where the bytes end early or say more than 32 bits.
+/// Takes the integer off the front; `None` where the bytes end early or say more than 32 bits.
 ///
 /// ```
-/// use millpond_store_api::split_varint;
+/// use millpond_store_api::take_varint;
 ///
-/// assert_eq!(split_varint(&[0x80, 0x01, 7]), Some((64, &[7][..])));
-/// assert_eq!(split_varint(&[0x80]), None);
+/// let mut bytes = &[0x80, 0x01, 7][..];
+/// assert_eq!(take_varint(&mut bytes), Some(64));
+/// assert_eq!(bytes, [7]);
 /// ```
-pub fn split_varint(bytes: &[u8]) -> Option<(i32, &[u8])> {
+pub fn take_varint(bytes: &mut &[u8]) -> Option<i32> {
     let mut bits = 0_u32;
-    let mut rest = bytes;
     for shift in (0..32).step_by(7) {
-        let (&byte, behind) = rest.split_first()?;
-        rest = behind;
+        let byte = *bytes.split_off_first()?;
         let seven = u32::from(byte & 0x7F);
         // The fifth byte has room for four bits.
         if (seven << shift) >> shift != seven {
@@ -31,7 +30,7 @@ pub fn split_varint(bytes: &[u8]) -> Option<(i32, &[u8])> {
         }
         bits |= seven << shift;
         if byte < 0x80 {
-            return Some(((bits >> 1).cast_signed() ^ -(bits & 1).cast_signed(), rest));
+            return Some((bits >> 1).cast_signed() ^ -(bits & 1).cast_signed());
         }
     }
     None
@@ -57,7 +56,9 @@ mod tests {
             put_varint(value, &mut out);
             assert_eq!(out, bytes, "{value}");
             out.push(9);
-            assert_eq!(split_varint(&out), Some((value, &[9][..])));
+            let mut left = out.as_slice();
+            assert_eq!(take_varint(&mut left), Some(value));
+            assert_eq!(left, [9]);
         }
     }
 
@@ -66,7 +67,7 @@ mod tests {
         for bytes in
             [&[][..], &[0x80], &[0xFF; 4], &[0xFF, 0xFF, 0xFF, 0xFF, 0x1F], &[0x80, 0x80, 0x80, 0x80, 0x80, 0x00]]
         {
-            assert_eq!(split_varint(bytes), None, "{bytes:?}");
+            assert_eq!(take_varint(&mut &*bytes), None, "{bytes:?}");
         }
     }
 }

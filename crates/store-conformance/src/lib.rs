@@ -44,7 +44,7 @@
 //!
 //! # Cases of a store kind
 //!
-//! [`key_value`] and [`timestamped`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
+//! [`key_value`], [`timestamped`], [`headers`], [`list_value`], [`arrival_buffer`] and [`key_buffer`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
 //! else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression that
 //! makes a [`Subject`].
 #![expect(
@@ -53,14 +53,18 @@
     reason = "the library is a test: a panic is how it reports, and where"
 )]
 
+pub mod arrival_buffer;
 pub mod capability;
 mod case;
 pub mod cursor;
 pub mod durable;
 mod harness;
+pub mod headers;
+pub mod key_buffer;
 pub mod key_value;
 pub mod keys;
 mod kind;
+pub mod list_value;
 mod macros;
 pub mod model;
 pub mod reader;

@@ -148,6 +148,7 @@ macro_rules! for_each_case {
                     put_get_delete,
                     empty_is_not_absent,
                     put_if_absent,
+                    put_all,
                     bounds,
                     prefixes,
                     reverse_is_the_mirror,
@@ -168,10 +169,46 @@ macro_rules! for_each_case {
                     a_value_keeps_its_time,
                     extreme_times,
                     an_empty_value_is_a_value,
+                    put_if_absent,
                     the_bytes_are_those_of_kafka_streams,
                     short_bytes_are_corrupt,
                     walks_are_in_key_order,
                     a_walk_may_be_ended,
+                }
+                headers {
+                    headers_come_back,
+                    a_put_replaces_everything,
+                    put_if_absent,
+                    the_bytes_are_those_of_kafka_streams,
+                    damage_is_corrupt,
+                    walks_are_in_key_order,
+                }
+                list_value {
+                    append_and_delete,
+                    the_bytes_are_those_of_kafka,
+                    walks_are_flat,
+                    damage_is_corrupt,
+                    against_a_model,
+                }
+                arrival_buffer {
+                    rows_come_out_by_time,
+                    equal_rows_are_kept,
+                    eviction_by_size,
+                    extreme_times,
+                    a_failed_visit_keeps_the_row,
+                    many_rows,
+                    damage_is_corrupt,
+                    against_a_model,
+                }
+                key_buffer {
+                    b075_a_key_keeps_its_first_time,
+                    b075_the_oldest_row_goes_when_there_is_no_room,
+                    rows_come_out_by_time_and_key,
+                    remove,
+                    an_empty_buffer_has_no_rows,
+                    a_failed_visit_keeps_the_row,
+                    damage_is_corrupt,
+                    against_a_model,
                 }
             }
         }

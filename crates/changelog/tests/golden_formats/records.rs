@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::case::{Case, Outcome, bytes_of, said, same};
 use crate::commands::{Key, Store, Update};
+use crate::values::owned;
 
 pub(crate) fn changelog_records(case: &Case<'_>) -> Outcome {
     let description = Case::new(case.get("store")?)?;
@@ -53,8 +54,7 @@ fn compare(kind: &str, update: &Update, record: &Value) -> Outcome {
         let row = format.to_store(value.as_deref(), ts, list, &mut scratch);
         let logged = format.to_log(Change { key: &key, value: row, timestamp: ts }).map_err(said)?;
         same("logged", (logged.key, logged.value, logged.timestamp), (&key, value.as_deref(), ts))?;
-        let listed: Vec<_> = logged.headers.iter().map(|h| (h.name.to_owned(), h.value.map(<[u8]>::to_vec))).collect();
-        same("logged headers", listed, record.headers("headers")?)?;
+        same("logged headers", owned(logged.headers)?, record.headers("headers")?)?;
     }
     Ok(())
 }

@@ -9,12 +9,17 @@ use crate::case::{Case, Header, Outcome, ensure, said, same, text_of};
 use crate::damage;
 
 /// Headers as their owner hands them to the store's codec.
-fn lent(headers: &[Header]) -> impl Iterator<Item = millpond_store_api::Header<'_>> {
-    headers.iter().map(|(name, value)| millpond_store_api::Header { name, value: value.as_deref() })
+fn encoded(headers: &[Header]) -> Outcome<Vec<u8>> {
+    let headers: Vec<_> =
+        headers.iter().map(|(key, value)| millpond_store_api::Header { key, value: value.as_deref() }).collect();
+    let mut out = Vec::new();
+    Headers::encode(&headers, &mut out).map_err(said)?;
+    Ok(out)
 }
 
-fn owned(headers: Headers<'_>) -> Vec<Header> {
-    headers.iter().map(|h| (h.name.to_owned(), h.value.map(<[u8]>::to_vec))).collect()
+pub(crate) fn owned(headers: Headers<'_>) -> Outcome<Vec<Header>> {
+    let own = |h: millpond_store_api::Header<'_>| (h.key.to_owned(), h.value.map(<[u8]>::to_vec));
+    headers.iter().map(|h| h.map(own).inspect_err(|e| assert_eq!(e.kind(), ErrorKind::Corrupt)).map_err(said)).collect()
 }
 
 /// A row to its changelog record and back.
@@ -23,7 +28,7 @@ fn through_the_log(format: ValueFormat, row: &[u8], value: &[u8], ts: i64, heade
     let logged = format.to_log(change).map_err(said)?;
     same("logged value", logged.value, Some(value))?;
     same("logged time", logged.timestamp, ts)?;
-    same("logged headers", owned(logged.headers).as_slice(), headers)?;
+    same("logged headers", owned(logged.headers)?.as_slice(), headers)?;
     let headers = headers.iter().map(|(name, value)| broker::Header { name, value: value.as_deref() });
     let mut scratch = RowScratch::default();
     same("restored row", format.to_store(Some(value), ts, headers, &mut scratch), Some(row))
@@ -45,28 +50,19 @@ pub(crate) fn value_and_timestamp(case: &Case<'_>) -> Outcome {
 
 pub(crate) fn headers(case: &Case<'_>) -> Outcome {
     let (headers, hex) = (case.headers("headers")?, case.bytes("hex")?);
-    same("headers", owned(Headers::decode(&hex).map_err(said)?), headers.clone())?;
-    let mut out = Vec::new();
-    same("bytes", Headers::encode(lent(&headers), &mut out).map_err(said)?.as_bytes(), hex.as_slice())?;
-    damage::readable(&hex, &|bytes| {
-        let mut out = Vec::new();
-        let headers = Headers::decode(bytes).inspect_err(|e| assert_eq!(e.kind(), ErrorKind::Corrupt)).ok()?;
-        Headers::encode(headers.iter(), &mut out).ok().map(|headers| headers.as_bytes().to_vec())
-    })
+    same("headers", owned(Headers::from_bytes(&hex))?, headers.clone())?;
+    same("bytes", encoded(&headers)?, hex.clone())?;
+    damage::readable(&hex, &|bytes| encoded(&owned(Headers::from_bytes(bytes)).ok()?).ok())
 }
 
 pub(crate) fn value_timestamp_headers(case: &Case<'_>) -> Outcome {
     let (headers, hex) = (case.headers("headers")?, case.bytes("hex")?);
     let (timestamp, value) = (case.int("ts")?, case.bytes("value_hex")?);
     let row = ValueTimestampHeaders::decode(&hex).map_err(said)?;
-    same("headers", owned(row.headers), headers.clone())?;
+    same("headers", owned(row.headers)?, headers.clone())?;
     same("time and value", (row.timestamp, row.value), (timestamp, value.as_slice()))?;
-    let (mut list, mut out) = (Vec::new(), Vec::new());
-    let row = ValueTimestampHeaders {
-        headers: Headers::encode(lent(&headers), &mut list).map_err(said)?,
-        timestamp,
-        value: &value,
-    };
+    let (list, mut out) = (encoded(&headers)?, Vec::new());
+    let row = ValueTimestampHeaders { headers: Headers::from_bytes(&list), timestamp, value: &value };
     row.encode(&mut out).map_err(said)?;
     same("bytes", &out, &hex)?;
     through_the_log(ValueFormat::TimestampedWithHeaders, &hex, &value, timestamp, &headers)?;
@@ -83,13 +79,10 @@ pub(crate) fn aggregation_with_headers(case: &Case<'_>) -> Outcome {
     let (headers, hex) = (case.headers("headers")?, case.bytes("hex")?);
     let aggregation = case.bytes("value_hex")?;
     let row = AggregationWithHeaders::decode(&hex).map_err(said)?;
-    same("headers", owned(row.headers), headers.clone())?;
+    same("headers", owned(row.headers)?, headers.clone())?;
     same("aggregation", row.aggregation, &aggregation)?;
-    let (mut list, mut out) = (Vec::new(), Vec::new());
-    let row = AggregationWithHeaders {
-        headers: Headers::encode(lent(&headers), &mut list).map_err(said)?,
-        aggregation: &aggregation,
-    };
+    let (list, mut out) = (encoded(&headers)?, Vec::new());
+    let row = AggregationWithHeaders { headers: Headers::from_bytes(&list), aggregation: &aggregation };
     row.encode(&mut out).map_err(said)?;
     same("bytes", &out, &hex)?;
     through_the_log(ValueFormat::AggregationWithHeaders, &hex, &aggregation, 5, &headers)?;

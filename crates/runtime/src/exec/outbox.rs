@@ -39,9 +39,10 @@ impl Routes {
     pub(crate) fn log(&self, collector: &mut Collector, store: usize, format: ValueFormat, entry: Entry<'_>) -> Result {
         let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
         let change = Change { key: entry.key, value: entry.value, timestamp: entry.timestamp };
-        let logged = format.to_log(change).map_err(|e| Error::store("write a changelog record", e))?;
-        let headers: SmallVec<[Header<'_>; 4]> =
-            logged.headers.iter().map(|h| Header { name: h.name, value: h.value }).collect();
+        let damaged = |e| Error::store("write a changelog record", e);
+        let logged = format.to_log(change).map_err(damaged)?;
+        let headers = logged.headers.iter().map(|h| h.map(|h| Header { name: h.key, value: h.value }));
+        let headers = headers.collect::<Result<SmallVec<[_; 4]>, _>>().map_err(damaged)?;
         collector.send(&Outgoing {
             topic: *topic,
             partition: self.partition,

@@ -1,6 +1,6 @@
 //! Changes of a table's rows on their way through a repartition topic (KIP-904; `docs/formats/change.md`).
 
-use millpond_store_api::{put_varint, split_varint};
+use millpond_store_api::{put_varint, take_varint};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Change;
@@ -66,8 +66,9 @@ impl<S> ChangeSerde<S> {
             OLD => Ok(Change { new: None, old: Some(self.inner.decode(bytes)?) }),
             NEW => Ok(Change { new: Some(self.inner.decode(bytes)?), old: None }),
             BOTH => {
-                let (len, rest) = split_varint(bytes).ok_or_else(|| unreadable("length"))?;
-                let sides = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
+                let mut rest = bytes;
+                let len = take_varint(&mut rest).and_then(|len| usize::try_from(len).ok());
+                let sides = len.and_then(|len| rest.split_at_checked(len));
                 let (new, old) = sides.ok_or_else(|| unreadable("length"))?;
                 Ok(Change { new: Some(self.inner.decode(new)?), old: Some(self.inner.decode(old)?) })
             }
