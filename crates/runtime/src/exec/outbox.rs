@@ -41,8 +41,11 @@ impl Routes {
         let change = Change { key: entry.key, value: entry.value, timestamp: entry.timestamp };
         let damaged = |e| Error::store("write a changelog record", e);
         let logged = format.to_log(change).map_err(damaged)?;
-        let headers = logged.headers.iter().map(|h| h.map(|h| Header { name: h.key, value: h.value }));
-        let headers = headers.collect::<Result<SmallVec<[_; 4]>, _>>().map_err(damaged)?;
+        let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
+        for header in logged.headers {
+            let header = header.map_err(damaged)?;
+            headers.push(Header { name: header.key, value: header.value });
+        }
         collector.send(&Outgoing {
             topic: *topic,
             partition: self.partition,
