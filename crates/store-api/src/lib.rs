@@ -21,6 +21,7 @@ mod range;
 pub mod schema;
 mod shard;
 mod space;
+mod varint;
 
 pub use batch::{List, Write, Writes};
 pub use capability::{Capabilities, Isolation};
@@ -38,3 +39,4 @@ pub use poison::Poison;
 pub use range::{Prefix, Range};
 pub use shard::{Flush, Read, Shard, ShardReader};
 pub use space::{DirectSpace, ShardSpace, Space, SpaceMut};
+pub use varint::{put_varint, take_varint};

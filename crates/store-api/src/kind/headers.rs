@@ -1,5 +1,6 @@
 //! Record headers inside a value, in Kafka Streams' bytes (KIP-1271), decoded only when they are asked for.
 
+use crate::varint::{put_varint, take_varint};
 use crate::{Error, ErrorKind, Result};
 
 /// A record header, lent.
@@ -145,31 +146,4 @@ pub(super) fn put_len(len: usize, out: &mut Vec<u8>) -> Result<()> {
     let len = i32::try_from(len).map_err(|e| Error::new(ErrorKind::Invalid, "write a length").caused_by(e))?;
     put_varint(len, out);
     Ok(())
-}
-
-/// Appends a number as Kafka writes it: zigzag, then seven bits a byte, the lowest first.
-fn put_varint(n: i32, out: &mut Vec<u8>) {
-    let mut left = ((n << 1) ^ (n >> 31)).cast_unsigned();
-    while left > 0x7F {
-        out.push((left & 0x7F) as u8 | 0x80);
-        left >>= 7;
-    }
-    out.push(left as u8);
-}
-
-/// Takes a varint off the front; nothing if it does not end there or has more than 32 bits.
-pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<i32> {
-    let mut n = 0_u32;
-    for shift in (0..35).step_by(7) {
-        let byte = *bytes.split_off_first()?;
-        let bits = u32::from(byte & 0x7F);
-        if shift == 28 && bits > 0x0F {
-            return None;
-        }
-        n |= bits << shift;
-        if byte & 0x80 == 0 {
-            return Some((n >> 1).cast_signed() ^ -(n & 1).cast_signed());
-        }
-    }
-    None
 }

@@ -1,6 +1,7 @@
 //! The timestamped key-value store whose values have record headers, in Kafka Streams' bytes (KIP-1271).
 
-use super::headers::{put_len, take_varint};
+use super::headers::put_len;
+use crate::varint::take_varint;
 use crate::{Direction, Error, ErrorKind, Headers, Range, Result, Row, Space, SpaceMut};
 
 /// A value with the event time and the headers of its last update, lent.
