@@ -42,6 +42,10 @@
 //! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`] and [`model`]; a failing model case prints its seed.
 //! Abilities that an engine declares are tested to work, those it does not declare to be refused.
 //!
+//! # That the suite can fail
+//!
+//! [`faults`] has ten engines that are wrong in one way each, and says which cases notice.
+//!
 //! # Cases of a store kind
 //!
 //! [`key_value`] and [`timestamped`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
@@ -57,6 +61,7 @@ pub mod capability;
 mod case;
 pub mod cursor;
 pub mod durable;
+pub mod faults;
 mod harness;
 pub mod key_value;
 pub mod keys;
