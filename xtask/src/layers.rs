@@ -80,7 +80,10 @@ const TABLE: &[Row] = &[
         tests: NOTHING,
         links_c: true,
     },
-    // An example shows what a user writes: the facade, and the test driver for its tests.
+    // What a stranger copies for an engine, so it has what a stranger's engine has.
+    row("example-custom-engine", &["store-api"], &["millpond", "store-conformance", "store-mem"]),
+    row("example-flights", &["example-custom-engine", "millpond"], &["kafka-dev"]),
+    // Any other example shows what a user writes: the facade, and the test driver for its tests.
     row("example-*", &["millpond"], &["kafka-dev", "testkit"]),
     row("xtask", &["kafka-dev"], NOTHING),
 ];

@@ -41,7 +41,8 @@ pub struct ShardSpec<'a> {
 /// # Minimal engine
 ///
 /// Implement this trait, [`Shard`] with its supertrait [`Read`](crate::Read), and [`ShardReader`](crate::ShardReader);
-/// every store kind then works. Run the suite of `millpond-store-conformance` against it.
+/// every store kind then works. Run the suite of `millpond-store-conformance` against it. `docs/custom-engines.md` has the
+/// smallest one that passes; `examples/custom-engine` is a persistent one to copy.
 pub trait Engine: Send + Sync {
     /// The engine's name in settings, metrics and messages, such as `rocks`.
     fn name(&self) -> &'static str;

@@ -2,10 +2,10 @@
 //!
 //! | you want to | look at |
 //! |---|---|
-//! | write an engine | [`Engine`] and [`Shard`]; run `millpond-store-conformance` against it |
+//! | write an engine | [`Engine`] and [`Shard`]; run `millpond-store-conformance` against it; `docs/custom-engines.md` is a walk-through |
 //! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`], [`Window`], [`Session`] |
 //! | write a kind | [`Space`] and [`SpaceMut`]; keys of what expires: [`schema`] |
-//! | wrap an engine (encryption, throttling) | [`Shard`], [`ShardReader`], [`Writes`]; [`Poison`] is an example |
+//! | wrap an engine (encryption, throttling) | [`Shard`], [`ShardReader`], [`Writes`]; `examples/custom-engine/src/counted.rs` is an example |
 //!
 //! This crate knows no Kafka, no serde and no async. All its traits are synchronous and object safe.
 

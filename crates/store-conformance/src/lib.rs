@@ -42,6 +42,10 @@
 //! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`], [`expiry`] and [`model`]; a failing model case prints its seed.
 //! Abilities that an engine declares are tested to work, those it does not declare to be refused.
 //!
+//! # That the suite can fail
+//!
+//! [`faults`] has ten engines that are wrong in one way each, and says which cases notice.
+//!
 //! # Cases of a store kind
 //!
 //! [`key_value`], [`timestamped`], [`headers`], [`ttl`], [`versioned`], [`window`], [`session`], [`list_value`],
@@ -62,6 +66,7 @@ pub mod cursor;
 pub mod durable;
 mod expiring;
 pub mod expiry;
+pub mod faults;
 mod harness;
 pub mod headers;
 pub mod key_buffer;

@@ -6,12 +6,13 @@ use std::time::Duration;
 use millpond::broker::Broker;
 use millpond::prelude::*;
 use millpond::runtime::{self, AppBuilder, ClientConfigs, MetricsRegistry, TaskProgress};
+use millpond_example_custom_engine::{CustomEngine, CustomSettings};
 
 use crate::cluster;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::EventLog;
 use crate::lag::LagMeter;
-use crate::load::Replayed;
+use crate::load::{PARTITIONS, Replayed};
 use crate::options::{EngineOption, GuaranteeOption, RunCommand, RunOptions};
 use crate::ports::Ports;
 use crate::show::TotalsReader;
@@ -32,7 +33,7 @@ pub fn run(options: &RunCommand, ports: &Ports, view: &mut View) -> Result<()> {
     // The cluster has them now.
     settings.client_configs = ClientConfigs::default();
     settings.state_dir = options.run.state_dir.clone().or(settings.state_dir);
-    if options.run.engine == EngineOption::Rocks && settings.state_dir.is_none() {
+    if options.run.engine.persistent() && settings.state_dir.is_none() {
         let error = Error::new(ErrorKind::Usage, "this engine keeps its files in a state directory, and none is given");
         return Err(error.with("remedy", "--state-dir DIR"));
     }
@@ -81,6 +82,7 @@ pub fn start<B: Broker + 'static>(
     let builder = match options.engine {
         EngineOption::Mem => builder.engine(Memory::default()),
         EngineOption::Rocks => with_rocks(builder, &settings)?,
+        EngineOption::Custom => builder.engine(custom(&settings)?),
     };
     builder.settings(settings).start(topology()?).map_err(not_started)
 }
@@ -98,6 +100,15 @@ fn with_rocks(builder: AppBuilder, settings: &Settings) -> Result<AppBuilder> {
 fn with_rocks(_: AppBuilder, _: &Settings) -> Result<AppBuilder> {
     let error = Error::new(ErrorKind::Usage, "this program was built without RocksDB");
     Err(error.with("remedy", "cargo xtask demo --engine rocks"))
+}
+
+/// The engine of `examples/custom-engine`. Its part of the memory budget is shared by the shards: one for each partition, if
+/// this instance has all of them.
+fn custom(settings: &Settings) -> Result<CustomEngine> {
+    let memory = runtime::engine_memory(settings).map_err(not_started)?;
+    let cache = memory / u64::from(PARTITIONS.unsigned_abs());
+    let cache_bytes = usize::try_from(cache).unwrap_or(usize::MAX);
+    Ok(CustomEngine::new(CustomSettings { cache_bytes, ..CustomSettings::default() }))
 }
 
 /// Watches until the end of the input, or of the application.
