@@ -70,6 +70,18 @@ pub(crate) enum Stop {
     Stuck(Error),
 }
 
+impl Stop {
+    /// The same with a fact more.
+    pub(crate) fn with(self, key: &'static str, value: &str) -> Self {
+        match self {
+            Self::Late(error) => Self::Late(error.with(key, value)),
+            Self::Abort(error) => Self::Abort(error.with(key, value)),
+            Self::Dead(error) => Self::Dead(error.with(key, value)),
+            Self::Stuck(error) => Self::Stuck(error.with(key, value)),
+        }
+    }
+}
+
 /// Success, or why not.
 pub(crate) type Ending<T> = std::result::Result<T, Stop>;
 

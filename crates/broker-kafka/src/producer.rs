@@ -237,7 +237,10 @@ impl KafkaProducer {
                 writer.send_offsets(&lists.0, &lists.1, wait)
             };
             let sent = self.live(OFFSETS).and_then(|live| live.repeat(OFFSETS, deadline, send));
-            sent.map_err(|stop| self.stopped(stop, deadline))?;
+            // The broker does not say which of them it was.
+            let topics: BTreeSet<&str> = offsets.iter().map(|offset| offset.topic).collect();
+            let topics = Vec::from_iter(topics).join(",");
+            sent.map_err(|stop| self.stopped(stop.with("topics", &topics), deadline))?;
         }
         let before = self.losses();
         let committed = self.live(COMMIT).and_then(|live| live.repeat(COMMIT, deadline, Writer::commit));
