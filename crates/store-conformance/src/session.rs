@@ -332,6 +332,7 @@ pub fn a_scan_is_resumed_behind_its_place(subject: &mut dyn Subject) {
                 store.remove(subject, &row.0, row.2, row.1);
                 store.put(subject, &row.0, row.2, row.1, &row.3);
                 got.push(row);
+                assert!(got.len() <= want.len(), "the scan does not go on: {direction:?} {keys:?}");
             }
             assert!(!want.is_empty() && got == want, "{direction:?} {keys:?}: {} {}", text(&got), text(&want));
         }

@@ -411,6 +411,7 @@ fn resume(subject: &mut dyn Subject, duplicates: bool, direction: Direction, key
         });
         let Some((key, start, value)) = chunk.last().cloned() else { break };
         got.extend(chunk);
+        assert!(got.len() <= want.len(), "the scan does not go on: {direction:?} {keys:?}");
         if !duplicates {
             // What the scan has passed may be written again; it is not seen again.
             store.delete(subject, &key, start);
