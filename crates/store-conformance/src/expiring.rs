@@ -24,12 +24,27 @@ impl Model {
         Self { rows: BTreeMap::new(), retention, now: i64::MIN }
     }
 
+    /// The greatest time from which on a row has expired.
+    fn limit(&self) -> i128 {
+        i128::from(self.now) - i128::from(self.retention)
+    }
+
+    /// Moves the time on, never back.
+    pub(crate) fn observe(&mut self, time: i64) {
+        self.now = self.now.max(time);
+        let limit = self.limit();
+        self.rows.retain(|(_, time, _), _| i128::from(*time) > limit);
+    }
+
+    /// How many rows are alive.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Puts or deletes; answers whether the row is alive.
     pub(crate) fn put(&mut self, key: &[u8], time: i64, second: i64, value: Option<&[u8]>) -> bool {
-        self.now = self.now.max(time);
-        let limit = i128::from(self.now) - i128::from(self.retention);
-        self.rows.retain(|(_, time, _), _| i128::from(*time) > limit);
-        let alive = i128::from(time) > limit;
+        self.observe(time);
+        let alive = i128::from(time) > self.limit();
         match value {
             Some(value) if alive => drop(self.rows.insert((key.to_vec(), time, second), value.to_vec())),
             _ => drop(self.rows.remove(&(key.to_vec(), time, second))),

@@ -39,7 +39,7 @@
 //! # The rules
 //!
 //! Each case is a public function whose documentation is the rule it checks. A shard's rules are in [`shard`], [`cursor`],
-//! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`] and [`model`]; a failing model case prints its seed.
+//! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`], [`expiry`] and [`model`]; a failing model case prints its seed.
 //! Abilities that an engine declares are tested to work, those it does not declare to be refused.
 //!
 //! # Cases of a store kind
@@ -61,6 +61,7 @@ mod counting;
 pub mod cursor;
 pub mod durable;
 mod expiring;
+pub mod expiry;
 mod harness;
 pub mod headers;
 pub mod key_buffer;

@@ -94,6 +94,9 @@ macro_rules! for_each_case {
                     a_checkpoint_works_or_is_unsupported,
                     a_shard_goes_on_after_a_checkpoint,
                 }
+                expiry {
+                    dropping_dead_buckets_changes_no_read,
+                }
                 model {
                     short_keys,
                     long_keys,
@@ -121,6 +124,7 @@ macro_rules! for_each_case {
                     reopen_with_fewer_spaces,
                     a_renamed_space_keeps_its_rows,
                     drop_below_then_reopen,
+                    expired_rows_stay_unseen,
                     a_reader_of_a_reopened_shard,
                     shards_crash_alone,
                     random_crashes,

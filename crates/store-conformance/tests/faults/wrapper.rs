@@ -38,6 +38,7 @@ pub(crate) enum Fault {
     RepeatedAtChunkEnd,
     DropBelowInclusive,
     DropBelowEverywhere,
+    DropBelowTakesTheBucket,
     ReaderStandsStill,
     ReaderOutlives,
     IsolationOverstated,
@@ -381,6 +382,7 @@ impl Shard for FaultyShard {
         let own = inner_space(&self.names, space);
         match self.fault {
             Fault::DropBelowInclusive => self.inner.drop_below(own, &[key, b"\0"].concat()),
+            Fault::DropBelowTakesTheBucket => self.inner.drop_below(own, &[key, &[0xFF; 64]].concat()),
             Fault::DropBelowEverywhere => {
                 self.names.iter().try_for_each(|(_, inner)| self.inner.drop_below(*inner, key))
             }
