@@ -3,7 +3,7 @@
 //! | you want to | look at |
 //! |---|---|
 //! | write an engine | [`Engine`] and [`Shard`]; run `millpond-store-conformance` against it; `docs/custom-engines.md` is a walk-through |
-//! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`], [`Window`], [`Session`] |
+//! | read or write a store | the kinds: [`KeyValue`], [`TimestampedKeyValue`], [`TimestampedKeyValueWithHeaders`], [`TtlKeyValue`], [`Versioned`], [`Window`], [`Session`], [`ListValue`], [`ArrivalBuffer`], [`KeyBuffer`] |
 //! | write a kind | [`Space`] and [`SpaceMut`]; keys of what expires: [`schema`] |
 //! | wrap an engine (encryption, throttling) | [`Shard`], [`ShardReader`], [`Writes`]; `examples/custom-engine/src/counted.rs` is an example |
 //!

@@ -49,9 +49,9 @@
 //! # Cases of a store kind
 //!
 //! [`key_value`], [`timestamped`], [`headers`], [`ttl`], [`versioned`], [`window`], [`session`], [`list_value`],
-//! [`arrival_buffer`] and [`key_buffer`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
-//! else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression that
-//! makes a [`Subject`].
+//! [`arrival_buffer`] and [`key_buffer`] test the kinds. They run on your engine as a part of [`conformance!`], and on
+//! whatever else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression
+//! that makes a [`Subject`].
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,

@@ -195,6 +195,7 @@ macro_rules! for_each_case {
                     expiry_goes_in_steps,
                     a_row_that_was_put_again_lives_on,
                     a_row_may_become_older,
+                    the_time_to_live_may_change,
                     b030_keys_that_share_bytes,
                     rows_of_a_restore,
                     damage_is_corrupt,

@@ -223,6 +223,23 @@ pub fn a_row_may_become_older(subject: &mut dyn Subject) {
     assert_eq!(store.rows(), [0, 0]);
 }
 
+/// The time to live may be changed: reads keep to the new one at once, and in the end every row is deleted.
+pub fn the_time_to_live_may_change(subject: &mut dyn Subject) {
+    let mut store = Store::new(subject, 8 * MINUTE);
+    store.put("k", MINUTE, "v");
+    store.now = 10 * MINUTE;
+    assert_eq!(store.get("k"), None);
+    store.ttl = 80 * MINUTE;
+    assert_eq!(store.expire(9), done(0, 1, false));
+    assert_eq!((store.get("k"), store.rows()), (Some((MINUTE, "v".into())), [1, 1]));
+    store.put("l", 10 * MINUTE, "v");
+    store.ttl = 8 * MINUTE;
+    store.now = 18 * MINUTE;
+    assert_eq!((store.keys().as_str(), store.expire(9)), ("", done(0, 0, false)));
+    store.now = 100 * MINUTE;
+    assert_eq!((store.expire(9), store.rows()), (done(2, 0, false), [0, 0]));
+}
+
 /// B030: what expires is that key, and none that shares its bytes; other stores' rows in the index are left alone.
 pub fn b030_keys_that_share_bytes(subject: &mut dyn Subject) {
     let mut store = Store::new(subject, 8 * MINUTE);

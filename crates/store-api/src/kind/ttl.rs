@@ -80,8 +80,8 @@ impl<S: ?Sized> TtlKeyValue<'_, S> {
 impl<'a, S: Space + ?Sized> TtlKeyValue<'a, S> {
     /// A view over a space that holds nothing but the rows, and over the windowed space, where the store has this number.
     ///
-    /// The time to live is in milliseconds. If it is changed, what was put before keeps its index rows and is deleted by the
-    /// former one at the latest. `now` is the greatest time that was observed, [`i64::MIN`] for none.
+    /// The time to live is in milliseconds. It may be changed: reads keep to the new one at once, while rows that were put
+    /// before are deleted when the former one has passed as well. `now` is the greatest time that was observed, [`i64::MIN`] for none.
     pub fn new(rows: &'a mut S, index: &'a mut S, store: u16, time_to_live: i64, now: i64) -> Self {
         Self { rows, index, store, buckets: Buckets::new(time_to_live), now, scratch: Vec::new() }
     }
@@ -177,7 +177,13 @@ impl<S: SpaceMut + ?Sized> TtlKeyValue<'_, S> {
             let Some(entry) = due.get(i) else { break };
             let (_, _, key) = split(entry)?;
             let row = self.rows.get(key)?.map(ValueAndTimestamp::decode).transpose()?;
-            match row.map(|row| row.timestamp).filter(|timestamp| !self.is_alive(*timestamp)) {
+            match row.map(|row| row.timestamp) {
+                Some(timestamp) if self.is_alive(timestamp) => {
+                    // It is there unless the time to live has become longer since.
+                    Self::index_key(self.store, self.buckets.retention(), key, timestamp, &mut self.scratch);
+                    self.index.put(&self.scratch, Some(&[]))?;
+                    done.stale += 1;
+                }
                 Some(_) => {
                     self.rows.put(key, None)?;
                     done.deleted += 1;
