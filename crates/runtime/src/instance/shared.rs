@@ -15,7 +15,7 @@ use crate::output::Collector;
 use crate::plan::Plan;
 use crate::ports::{Bug, FailPoint, Ports};
 use crate::settings::{Guarantee, Settings};
-use crate::state::{Budget, StateDir};
+use crate::state::{Budget, QueueBudget, StateDir};
 use crate::task::TaskId;
 use crate::task::locks::{TaskHold, TaskLocks};
 use crate::topics;
@@ -30,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) ports: Ports,
     state_dir: Option<StateDir>,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) queues: Arc<QueueBudget>,
     pub(crate) caching: bool,
     pub(crate) commit_interval: Duration,
     pub(crate) locks: TaskLocks,
@@ -64,6 +65,7 @@ impl Shared {
             group: settings.application_id.as_str().into(),
             plan: Arc::new(plan),
             budget: Arc::new(memory.overlays()),
+            queues: Arc::new(memory.input_queues()),
             caching: memory.cache > 0,
             commit_interval: settings.effective_commit_interval(),
             locks: TaskLocks::default(),

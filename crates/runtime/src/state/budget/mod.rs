@@ -1,13 +1,15 @@
-//! The memory budget of the process: what the overlays of all tasks hold together, against two limits.
+//! The memory budget of the process: how it is split, what the overlays of all tasks hold together, what a queue may hold.
 
 mod available;
 mod plan;
+mod queues;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 pub use self::available::available_memory;
 pub use self::plan::{MemoryBudget, MemorySettings};
+pub use self::queues::{QueueBudget, QueueShare};
 
 /// What the overlays of a process hold together, and may hold.
 ///

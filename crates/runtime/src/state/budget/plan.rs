@@ -89,9 +89,17 @@ impl MemoryBudget {
 
     /// The part that the overlays of the process share, as what they are counted against.
     pub fn overlays(&self) -> super::Budget {
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         super::Budget::new(size(self.cache), size(self.uncommitted))
     }
+
+    /// The part that the input queues of the process share: half of that of all queues. The other half is the clients'.
+    pub fn input_queues(&self) -> super::QueueBudget {
+        super::QueueBudget::new(size(self.queues / 2))
+    }
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 #[cold]
