@@ -25,7 +25,7 @@ pub use batch::{List, Write, Writes};
 pub use capability::{Capabilities, Isolation};
 pub use chunk::Chunk;
 pub use cursor::{Cursor, Direction, Empty, Row};
-pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
+pub use engine::{Engine, EngineMemory, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
 pub use kind::{KeyValue, KeyValueRow, TimestampedKeyValue, TimestampedRow, ValueAndTimestamp};
 pub use poison::Poison;

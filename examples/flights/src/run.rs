@@ -80,22 +80,20 @@ pub fn start<B: Broker + 'static>(
     let builder = App::builder(APPLICATION).broker(broker).ports(ports);
     let builder = match options.engine {
         EngineOption::Mem => builder.engine(Memory::default()),
-        EngineOption::Rocks => with_rocks(builder, &settings)?,
+        EngineOption::Rocks => with_rocks(builder)?,
     };
     builder.settings(settings).start(topology()?).map_err(not_started)
 }
 
 #[cfg(feature = "rocks")]
-fn with_rocks(builder: AppBuilder, settings: &Settings) -> Result<AppBuilder> {
-    // The engine's part of the memory budget that the application takes the other part of.
-    let memory_bytes = runtime::engine_memory(settings).map_err(not_started)?;
-    let rocks = Rocks::new(RocksSettings { memory_bytes, ..RocksSettings::default() });
+fn with_rocks(builder: AppBuilder) -> Result<AppBuilder> {
+    let rocks = Rocks::new(RocksSettings::default());
     let failed = |error| Error::failed("cannot set up RocksDB").caused_by(error);
     Ok(builder.engine(rocks.map_err(failed)?))
 }
 
 #[cfg(not(feature = "rocks"))]
-fn with_rocks(_: AppBuilder, _: &Settings) -> Result<AppBuilder> {
+fn with_rocks(_: AppBuilder) -> Result<AppBuilder> {
     let error = Error::new(ErrorKind::Usage, "this program was built without RocksDB");
     Err(error.with("remedy", "cargo xtask demo --engine rocks"))
 }

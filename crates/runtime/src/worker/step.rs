@@ -307,18 +307,16 @@ impl Worker {
     /// Keeps the overlays within their budget: clean entries go first, then the oldest pending ones are drained, without a
     /// commit; too much that is logged asks for a commit.
     fn make_room(&mut self) -> Result {
-        if self.shared.budget.over_uncommitted() && !self.commit_asked {
+        if self.shared.memory.overlays.over_uncommitted() && !self.commit_asked {
             self.commit_asked = true;
             self.shared.ports.metrics.add(Counter::EarlyCommitTotal, Scope::Worker(self.number), 1);
         }
-        if self.shared.budget.over_cache().is_none() {
-            return Ok(());
-        }
+        let Some(excess) = self.shared.memory.overlays.excess() else { return Ok(()) };
         let shared = self.shared.clone();
         let mut cx = Processing::begin(&shared, &mut self.collector);
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             self.at_work = Some(task.id);
-            task.make_room(&mut cx, &shared.budget)?;
+            task.make_room(&mut cx, excess)?;
         }
         Ok(())
     }
@@ -410,7 +408,6 @@ impl Worker {
                 }
             }
         }
-        metrics.set(Gauge::CacheBytes, Scope::Client, self.shared.budget.cache() as u64);
-        metrics.set(Gauge::UncommittedBytes, Scope::Client, self.shared.budget.uncommitted() as u64);
+        self.shared.memory.report(self.shared.ports.clock.now(), &**metrics);
     }
 }

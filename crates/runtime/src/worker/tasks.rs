@@ -59,8 +59,8 @@ impl Worker {
         self.holding_since = None;
         for id in tasks {
             if self.task(*id).is_none() {
-                let Shared { plan, queues, .. } = &*self.shared;
-                let task = Task::new(*id, plan, queues, &mut self.collector, &mut self.last_source)?;
+                let Shared { plan, memory, .. } = &*self.shared;
+                let task = Task::new(*id, plan, &memory.queues, &mut self.collector, &mut self.last_source)?;
                 self.tasks.push(task);
                 self.shared.ports.metrics.add(Counter::TaskCreatedTotal, Scope::Task(*id), 1);
             }
