@@ -27,7 +27,7 @@ pub use batch::{List, Write, Writes};
 pub use capability::{Capabilities, Isolation};
 pub use chunk::Chunk;
 pub use cursor::{Cursor, Direction, Empty, Row};
-pub use engine::{Engine, ShardSpec, SpaceId, SpaceSpec};
+pub use engine::{Engine, EngineMemory, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
 pub use kind::{
     AggregationWithHeaders, ArrivalBuffer, BufferTotals, Buffered, Expired, Header, HeaderIter, Headers, HeadersRow,

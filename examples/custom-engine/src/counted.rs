@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millpond_store_api::{
-    Capabilities, Cursor, Direction, Engine, Flush, Range, Read, Result, Shard, ShardReader, ShardSpec, SpaceId, Write,
+    Capabilities, Cursor, Direction, Engine, EngineMemory, Flush, Range, Read, Result, Shard, ShardReader, ShardSpec, SpaceId, Write,
     Writes,
 };
 
@@ -74,6 +74,14 @@ impl<E: Engine> Engine for Counted<E> {
 
     fn open(&self, spec: &ShardSpec<'_>) -> Result<Box<dyn Shard>> {
         Ok(Box::new(CountedShard { inner: self.inner.open(spec)?, counts: Arc::clone(&self.counts) }))
+    }
+
+    fn set_memory(&self, bytes: u64) {
+        self.inner.set_memory(bytes);
+    }
+
+    fn memory(&self) -> EngineMemory {
+        self.inner.memory()
     }
 }
 

@@ -1,5 +1,8 @@
 //! The engine: opens shards.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use millpond_store_api::{Engine, Error, ErrorKind, Result, Shard, ShardSpec};
 
 use crate::directory::Directory;
@@ -8,8 +11,8 @@ use crate::shard::CustomShard;
 /// What the engine may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CustomSettings {
-    /// The bytes of the page cache of each shard. Give it the engine's part of the memory budget, divided by the shards.
-    pub cache_bytes: usize,
+    /// The bytes of the page cache of each shard; `None`: an eighth of the engine's part of the memory budget.
+    pub cache_bytes: Option<usize>,
     /// A shard flushes by itself once this many bytes of keys and values were applied since the last flush: it bounds what is
     /// read again after a crash, and the pages that cannot be used again before a flush.
     pub flush_bytes: usize,
@@ -17,20 +20,40 @@ pub struct CustomSettings {
 
 impl Default for CustomSettings {
     fn default() -> Self {
-        Self { cache_bytes: 16 << 20, flush_bytes: 64 << 20 }
+        Self { cache_bytes: None, flush_bytes: 64 << 20 }
     }
 }
 
+/// The part of each shard, if the settings do not say. redb cannot change a cache that is in use, so the number of shards has to
+/// be guessed when the first is opened.
+const SHARES: u64 = 8;
+/// What the engine takes if nobody tells it its part.
+const UNTOLD: u64 = 128 << 20;
+
 /// An engine whose shards are one redb database each.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CustomEngine {
     settings: CustomSettings,
+    /// Its part of the memory budget, in bytes.
+    memory: Arc<AtomicU64>,
+}
+
+impl Default for CustomEngine {
+    fn default() -> Self {
+        Self::new(CustomSettings::default())
+    }
 }
 
 impl CustomEngine {
     /// An engine with these settings.
-    pub const fn new(settings: CustomSettings) -> Self {
-        Self { settings }
+    pub fn new(settings: CustomSettings) -> Self {
+        Self { settings, memory: Arc::new(AtomicU64::new(UNTOLD)) }
+    }
+
+    /// The bytes of the cache of a shard that is opened now.
+    fn cache_bytes(&self) -> usize {
+        let share = self.memory.load(Ordering::Relaxed) / SHARES;
+        self.settings.cache_bytes.unwrap_or(usize::try_from(share).unwrap_or(usize::MAX))
     }
 }
 
@@ -50,7 +73,11 @@ impl Engine for CustomEngine {
         };
         let directory = Directory::new(dir);
         directory.check()?;
-        let shard = CustomShard::open(directory, spec, self.settings)?;
+        let shard = CustomShard::open(directory, spec, self.cache_bytes(), self.settings.flush_bytes)?;
         Ok(Box::new(shard))
+    }
+
+    fn set_memory(&self, bytes: u64) {
+        self.memory.store(bytes, Ordering::Relaxed);
     }
 }

@@ -10,7 +10,6 @@ use millpond_store_api::{
 use redb::{Builder, Database, Durability, WriteTransaction};
 
 use crate::directory::Directory;
-use crate::engine::CustomSettings;
 use crate::error;
 use crate::reader::CustomReader;
 use crate::shared::Shared;
@@ -32,11 +31,16 @@ pub(crate) struct CustomShard {
 }
 
 impl CustomShard {
-    pub(crate) fn open(directory: Directory, spec: &ShardSpec<'_>, settings: CustomSettings) -> Result<Self> {
+    pub(crate) fn open(
+        directory: Directory,
+        spec: &ShardSpec<'_>,
+        cache_bytes: usize,
+        flush_bytes: usize,
+    ) -> Result<Self> {
         let op = "open shard";
         // Checks every page, so that what is damaged is an error here and never a wrong answer later.
         let mut builder = Builder::new();
-        builder.set_cache_size(settings.cache_bytes).set_check_integrity_on_open(true);
+        builder.set_cache_size(cache_bytes).set_check_integrity_on_open(true);
         let database =
             builder.create(directory.rows()).map_err(|e| error::of(op, e).with("dir", directory.path().display()))?;
         let spaces: Vec<_> = spec.spaces.iter().map(|space| space.id).collect();
@@ -53,7 +57,7 @@ impl CustomShard {
             durable: committed.clone(),
             committed,
             unlogged: spec.unlogged,
-            flush_bytes: settings.flush_bytes,
+            flush_bytes,
             unflushed_bytes: 0,
         })
     }

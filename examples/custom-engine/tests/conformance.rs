@@ -11,7 +11,7 @@ mod small_flushes {
     use millpond_example_custom_engine::{CustomEngine, CustomSettings};
 
     millpond_store_conformance::conformance!(persistent, || {
-        CustomEngine::new(CustomSettings { flush_bytes: 64, cache_bytes: 64 << 10 })
+        CustomEngine::new(CustomSettings { flush_bytes: 64, cache_bytes: Some(64 << 10) })
     });
 }
 

@@ -22,7 +22,7 @@ const SPACES: [SpaceId; 3] = [SpaceId(0), SpaceId(1), SpaceId(300)];
 
 /// A small cache, and flushes of the engine's own beside those that the writer asks for.
 fn engine() -> CustomEngine {
-    CustomEngine::new(CustomSettings { cache_bytes: 1 << 20, flush_bytes: 128 << 10 })
+    CustomEngine::new(CustomSettings { cache_bytes: Some(1 << 20), flush_bytes: 128 << 10 })
 }
 
 fn open(dir: &Path, unlogged: bool) -> Box<dyn Shard> {

@@ -20,7 +20,7 @@ use crate::topology::{CARRIER_TOTALS, FLIGHTS};
 use crate::view::View;
 
 /// The partitions of both topics.
-pub(crate) const PARTITIONS: i32 = 4;
+const PARTITIONS: i32 = 4;
 /// The flights are of 2013: no broker that deletes what is older than a week may begin with them.
 const CONFIGS: [(&str, &str); 1] = [("retention.ms", "-1")];
 /// A replay that is ahead of its rate by less does not wait: clocks and threads are no finer.

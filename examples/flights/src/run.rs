@@ -6,13 +6,13 @@ use std::time::Duration;
 use millpond::broker::Broker;
 use millpond::prelude::*;
 use millpond::runtime::{self, AppBuilder, ClientConfigs, MetricsRegistry, TaskProgress};
-use millpond_example_custom_engine::{CustomEngine, CustomSettings};
+use millpond_example_custom_engine::CustomEngine;
 
 use crate::cluster;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::EventLog;
 use crate::lag::LagMeter;
-use crate::load::{PARTITIONS, Replayed};
+use crate::load::Replayed;
 use crate::options::{EngineOption, GuaranteeOption, RunCommand, RunOptions};
 use crate::ports::Ports;
 use crate::show::TotalsReader;
@@ -81,34 +81,23 @@ pub fn start<B: Broker + 'static>(
     let builder = App::builder(APPLICATION).broker(broker).ports(ports);
     let builder = match options.engine {
         EngineOption::Mem => builder.engine(Memory::default()),
-        EngineOption::Rocks => with_rocks(builder, &settings)?,
-        EngineOption::Custom => builder.engine(custom(&settings)?),
+        EngineOption::Rocks => with_rocks(builder)?,
+        EngineOption::Custom => builder.engine(CustomEngine::default()),
     };
     builder.settings(settings).start(topology()?).map_err(not_started)
 }
 
 #[cfg(feature = "rocks")]
-fn with_rocks(builder: AppBuilder, settings: &Settings) -> Result<AppBuilder> {
-    // The engine's part of the memory budget that the application takes the other part of.
-    let memory_bytes = runtime::engine_memory(settings).map_err(not_started)?;
-    let rocks = Rocks::new(RocksSettings { memory_bytes, ..RocksSettings::default() });
+fn with_rocks(builder: AppBuilder) -> Result<AppBuilder> {
+    let rocks = Rocks::new(RocksSettings::default());
     let failed = |error| Error::failed("cannot set up RocksDB").caused_by(error);
     Ok(builder.engine(rocks.map_err(failed)?))
 }
 
 #[cfg(not(feature = "rocks"))]
-fn with_rocks(_: AppBuilder, _: &Settings) -> Result<AppBuilder> {
+fn with_rocks(_: AppBuilder) -> Result<AppBuilder> {
     let error = Error::new(ErrorKind::Usage, "this program was built without RocksDB");
     Err(error.with("remedy", "cargo xtask demo --engine rocks"))
-}
-
-/// The engine of `examples/custom-engine`. Its part of the memory budget is shared by the shards: one for each partition, if
-/// this instance has all of them.
-fn custom(settings: &Settings) -> Result<CustomEngine> {
-    let memory = runtime::engine_memory(settings).map_err(not_started)?;
-    let cache = memory / u64::from(PARTITIONS.unsigned_abs());
-    let cache_bytes = usize::try_from(cache).unwrap_or(usize::MAX);
-    Ok(CustomEngine::new(CustomSettings { cache_bytes, ..CustomSettings::default() }))
 }
 
 /// Watches until the end of the input, or of the application.

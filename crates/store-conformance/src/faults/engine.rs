@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millpond_store_api::{
-    Capabilities, Cursor, Direction, Engine, Flush, List, Range, Read, Result, Shard, ShardReader, ShardSpec, SpaceId,
+    Capabilities, Cursor, Direction, Engine, EngineMemory, Flush, List, Range, Read, Result, Shard, ShardReader, ShardSpec, SpaceId,
     Write, Writes,
 };
 
@@ -44,6 +44,14 @@ impl Engine for Faulty {
         let inner = self.inner.open(spec)?;
         let metadata = inner.committed().map(<[u8]>::to_vec);
         Ok(Box::new(FaultyShard { inner, fault: self.fault, metadata, refused: Arc::default() }))
+    }
+
+    fn set_memory(&self, bytes: u64) {
+        self.inner.set_memory(bytes);
+    }
+
+    fn memory(&self) -> EngineMemory {
+        self.inner.memory()
     }
 }
 
