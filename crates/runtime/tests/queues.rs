@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use millpond_broker_api::membership::Link;
 use millpond_broker_api::{
-    self as broker, Admin, Batch, Broker, Change, Consumer, ConsumerOptions, GroupOffsets, NewTopic, Offset, Outgoing,
-    Producer, ProducerOptions, Sent, Source,
+    self as broker, Admin, AdminOptions, Batch, Broker, Change, Consumer, ConsumerOptions, GroupOffsets, NewTopic,
+    Offset, Outgoing, Producer, ProducerOptions, Sent, Source,
 };
 use millpond_broker_mem::{Dumped, EmbeddedBroker, ManualClock, Options};
 use millpond_runtime::{Clock, Guarantee, Instance, InstanceSpec, MetricsRegistry, Ports, Settings};
@@ -47,8 +47,8 @@ impl Broker for Watched {
     fn offsets(&self) -> broker::Result<Box<dyn GroupOffsets>> {
         self.0.offsets()
     }
-    fn admin(&self) -> broker::Result<Box<dyn Admin>> {
-        self.0.admin()
+    fn admin_with(&self, options: &AdminOptions) -> broker::Result<Box<dyn Admin>> {
+        self.0.admin_with(options)
     }
     fn group_link(&self, group: &str) -> broker::Result<Box<dyn Link>> {
         self.0.group_link(group)

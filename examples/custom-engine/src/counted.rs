@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millpond_store_api::{
-    Capabilities, Cursor, Direction, Engine, EngineMemory, Flush, Range, Read, Result, Shard, ShardReader, ShardSpec, SpaceId, Write,
-    Writes,
+    Capabilities, Cursor, Direction, Engine, EngineMemory, Flush, Range, Read, Result, Shard, ShardReader, ShardSpec,
+    SpaceId, Write, Writes,
 };
 
 /// What was asked of an engine, over all its shards and their readers.

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millpond_store_api::{
-    Capabilities, Cursor, Direction, Engine, EngineMemory, Flush, List, Range, Read, Result, Shard, ShardReader, ShardSpec, SpaceId,
-    Write, Writes,
+    Capabilities, Cursor, Direction, Engine, EngineMemory, Flush, List, Range, Read, Result, Shard, ShardReader,
+    ShardSpec, SpaceId, Write, Writes,
 };
 
 use super::Fault;
