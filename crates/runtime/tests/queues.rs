@@ -47,6 +47,10 @@ impl Broker for Watched {
     fn offsets(&self) -> broker::Result<Box<dyn GroupOffsets>> {
         self.0.offsets()
     }
+    fn admin(&self) -> broker::Result<Box<dyn Admin>> {
+        self.0.admin()
+    }
+
     fn admin_with(&self, options: &AdminOptions) -> broker::Result<Box<dyn Admin>> {
         self.0.admin_with(options)
     }

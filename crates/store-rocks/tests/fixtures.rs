@@ -28,7 +28,7 @@ const ROWS: &[(SpaceId, &[u8], &[u8])] = &[
 ];
 
 fn open(dir: &Path) -> Box<dyn Shard> {
-    let settings = RocksSettings { memory_bytes: 16 << 20, shards: 1, ..RocksSettings::default() };
+    let settings = RocksSettings { memory_bytes: Some(16 << 20), shards: 1, ..RocksSettings::default() };
     let space = |id, expires| SpaceSpec { id, name: format!("s{}", id.0), expires };
     let spaces = [space(PLAIN, false), space(OTHER, false), space(EXPIRING, true)];
     RocksEngine::new(settings).unwrap().open(&ShardSpec { dir: Some(dir), spaces: &spaces, unlogged: false }).unwrap()
