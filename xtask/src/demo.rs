@@ -133,6 +133,7 @@ mod tests {
             ("--threads 2 --engine rocks", true),
             ("--engine=rocks", true),
             ("--engine mem --data rocks", false),
+            ("--engine custom", false),
             ("", false),
         ] {
             assert_eq!(has(&words(line), "--engine", "rocks"), asks, "{line}");

@@ -2,6 +2,7 @@
 
 use crate::bench::{BenchOptions, CriterionOptions, PeerOptions, Workload};
 use crate::ci::{self, CiOptions};
+use crate::conformance::ConformanceOptions;
 use crate::doc::DocOptions;
 use crate::error::{Error, Result};
 use crate::kafka::KafkaCommand;
@@ -17,6 +18,7 @@ pub(crate) enum Command {
     Test(TestOptions),
     Kafka(KafkaCommand),
     Ci(CiOptions),
+    Conformance(ConformanceOptions),
     Layers,
     Tidy,
     Bench(BenchOptions),
@@ -100,6 +102,19 @@ cargo xtask ci [--only JOB]... [--list]
 
   --only JOB  run this job alone; may be given several times
   --list      print the jobs in order
+",
+    },
+    Verb {
+        name: "conformance",
+        summary: "the cases of every storage engine, counted; `--faults` shows that they can fail",
+        help: "\
+cargo xtask conformance [--faults]
+
+Runs the suite that every storage engine must pass on the engines of this repository (mem, rocks, and the one of
+examples/custom-engine), the cases of the store kinds through the runtime's overlay too, and says how many cases ran on each.
+
+  --faults  instead, put each of ten named faults around an engine, and show which cases notice it; one that no case
+            notices is a failure
 ",
     },
     Verb {
@@ -194,6 +209,7 @@ fn parse_verb(verb: &'static str, rest: &[String]) -> Result<Command> {
         "test" => words.test(),
         "kafka" => words.kafka(),
         "ci" => words.ci(),
+        "conformance" => words.conformance(),
         "layers" => words.end(Command::Layers),
         "tidy" => words.end(Command::Tidy),
         "bench" => words.bench(),
@@ -298,6 +314,17 @@ impl<'a> Words<'a> {
         Ok(Command::Ci(options))
     }
 
+    fn conformance(&mut self) -> Result<Command> {
+        let mut options = ConformanceOptions::default();
+        while let Some(word) = self.next() {
+            match word {
+                "--faults" => options.faults = true,
+                other => return Err(self.unknown(other)),
+            }
+        }
+        Ok(Command::Conformance(options))
+    }
+
     fn bench(&mut self) -> Result<Command> {
         if let [first, rest @ ..] = self.rest
             && first == "peer"
@@ -370,7 +397,7 @@ fn is_help(word: &str) -> bool {
 fn overview() -> String {
     let mut text = "cargo xtask VERB [OPTIONS]\n\n".to_owned();
     for verb in VERBS {
-        text.push_str(&format!("  {:<7} {}\n", verb.name, verb.summary));
+        text.push_str(&format!("  {:<11} {}\n", verb.name, verb.summary));
     }
     text.push_str("\n`cargo xtask VERB --help` says more.\n");
     text
@@ -413,6 +440,7 @@ mod tests {
         assert!(message.contains("`--fast`") && message.contains("cargo xtask test --help"), "{message}");
         refused("setup now");
         refused("doc --close");
+        refused("conformance --all");
         refused("bench one two");
         refused("ci --only");
         refused("kafka");
@@ -427,6 +455,13 @@ mod tests {
     fn an_unknown_job_is_named_with_the_known_ones() {
         let message = refused("ci --only clipy");
         assert!(message.contains("`clipy`") && message.contains("clippy"), "{message}");
+    }
+
+    #[test]
+    fn conformance_runs_the_suite_or_shows_the_faults() {
+        for (line, faults) in [("conformance", false), ("conformance --faults", true)] {
+            assert_eq!(parse(&words(line)).unwrap(), Command::Conformance(ConformanceOptions { faults }));
+        }
     }
 
     #[test]

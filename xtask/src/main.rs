@@ -5,6 +5,7 @@ mod bench;
 mod cargo;
 mod ci;
 mod clock;
+mod conformance;
 mod demo;
 mod doc;
 mod error;
@@ -46,6 +47,7 @@ fn run(command: Command) -> Result<()> {
         Command::Kafka(command) => kafka::run(&command),
         Command::Test(options) => test::run(&options),
         Command::Ci(options) => ci::run(&options),
+        Command::Conformance(options) => conformance::run(&options),
         Command::Layers => layers::run().and_then(|()| absences::run()),
         Command::Tidy => tidy::run(),
         Command::Bench(options) => bench::run(&options),

@@ -1,5 +1,7 @@
 //! A row on its two ways: as a store holds it, and as its changelog holds it.
 
+use millpond_store_api::Headers;
+
 /// What happened to a row of a store: bytes as the store holds them, lent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Change<'a> {
@@ -27,6 +29,8 @@ pub struct Logged<'a> {
     pub value: Option<&'a [u8]>,
     /// The record's timestamp, in milliseconds since 1970.
     pub timestamp: i64,
+    /// The record's headers; none but of stores that keep them.
+    pub headers: Headers<'a>,
 }
 
 /// State is business data: the output shows sizes only.

@@ -7,9 +7,10 @@
 //! |---|---|
 //! | an internal topic's name and configs | [`changelog_topic`], [`repartition_topic`], [`InternalTopic`] |
 //! | the partition of a key | [`partition_for_key`] |
-//! | a row as a changelog record, and back | [`ValueFormat`] |
+//! | a row as a changelog record, and back | [`ValueFormat`]; keys of windows: [`WindowKey`], [`SessionKey`] |
 //! | what is committed beside an input offset | [`CommitMetadata`] |
 //! | the header on records between sub-topologies | [`Cut`], [`CutClass`] |
+//! | how far a store has read its inputs, for readers elsewhere | [`Position`] |
 //! | what a shard keeps beside its rows | [`ShardMetadata`] |
 //! | to create and check internal topics | [`ensure_topics`] |
 //! | to bring a shard to its changelogs' ends | [`Restore`], [`Applier`] |
@@ -21,24 +22,28 @@ mod cut;
 mod encode;
 mod error;
 mod partition;
+mod position;
 mod restore;
 mod shard_metadata;
 mod topic;
+mod windowed_key;
 mod wire;
 
 pub use change::{Change, Logged};
 pub use commit_metadata::CommitMetadata;
 pub use create::{EnsuredTopics, MissingTopics, ensure_topics};
 pub use cut::{CUT_HEADER, Cut, CutBytes, CutClass, CutKind, UnknownCut};
-pub use encode::ValueFormat;
+pub use encode::{RowScratch, ValueFormat};
 pub use error::{Error, ErrorKind, Result};
-pub use partition::partition_for_key;
+pub use partition::{murmur2, partition_for_key};
+pub use position::Position;
 pub use restore::{
     Applied, Applier, ApplyLimits, Changelog, Decided, Decision, LogRange, PolledBatch, RebuildReason, Restore,
     RestorePhase, RestoreProgress, Waiting, decide,
 };
 pub use shard_metadata::{ChangelogPosition, ShardMetadata};
 pub use topic::{InternalTopic, TopicDefaults, TopicDifference, TopicKind, changelog_topic, repartition_topic};
+pub use windowed_key::{KeyOrder, SessionKey, WindowKey};
 
 const _: () = {
     const fn send_and_sync<T: Send + Sync>() {}

@@ -10,11 +10,11 @@
 /// assert_eq!(millpond_changelog::partition_for_key(b"key", 50), 31);
 /// ```
 pub fn partition_for_key(key: &[u8], partitions: i32) -> i32 {
-    (murmur2(key) as i32 & i32::MAX) % partitions.max(1)
+    (murmur2(key) & i32::MAX) % partitions.max(1)
 }
 
-/// Austin Appleby's MurmurHash2, 32 bits, with Kafka's seed.
-fn murmur2(data: &[u8]) -> u32 {
+/// Austin Appleby's MurmurHash2, 32 bits, with Kafka's seed: what the partition is taken from.
+pub fn murmur2(data: &[u8]) -> i32 {
     const SEED: u32 = 0x9747_b28c;
     const M: u32 = 0x5bd1_e995;
     let mut h = SEED ^ data.len() as u32;
@@ -30,7 +30,7 @@ fn murmur2(data: &[u8]) -> u32 {
     }
     h ^= h >> 13;
     h = h.wrapping_mul(M);
-    h ^ h >> 15
+    (h ^ h >> 15).cast_signed()
 }
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn murmur2_is_kafkas() {
-        assert_eq!(murmur2(b"key") as i32, -1_079_937_367);
-        assert_eq!(murmur2(b"") as i32, 275_646_681);
+        assert_eq!(murmur2(b"key"), -1_079_937_367);
+        assert_eq!(murmur2(b""), 275_646_681);
     }
 }

@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::group::GroupMember;
 use crate::instance::{Instance, InstanceSpec, Shared};
 use crate::metrics::MetricsRegistry;
+use crate::state::MemorySettings;
 use crate::task::{TaskId, TaskState};
 use crate::worker::{Pulse, ToMember, Worker};
 
@@ -204,6 +205,11 @@ impl App {
         let mut tasks: Vec<TaskProgress> = self.pulses.iter().flat_map(|p| p.tasks()).collect();
         tasks.sort_by_key(|t| t.id);
         Progress { tasks }
+    }
+
+    /// Changes the memory budget, as [`Instance::set_memory`] does.
+    pub fn set_memory(&self, settings: &MemorySettings) -> Result {
+        self.shared.memory.set(settings)
     }
 
     /// Asks all workers for a commit; does not wait for it.

@@ -30,13 +30,14 @@ pub use app::{App, AppState, Progress, Shutdown, TaskProgress};
 pub use assign::{ClusterView, MemberView, Subscription, TaskAssignment, assign};
 pub use builder::AppBuilder;
 pub use error::{Disposition, Error, ErrorKind, Result};
-pub use instance::{Instance, InstanceSpec, engine_memory};
+pub use instance::{Instance, InstanceSpec};
 pub use metrics::{Counter, Gauge, Metrics, MetricsRegistry, NoMetrics, Scope};
 pub use ports::{
     Bug, Clock, FailPoint, FailPoints, NoFailPoints, NoObserver, Observer, Ports, Random, Spawner, SystemClock,
     SystemRandom, SystemSpawner,
 };
 pub use settings::{ClientConfigs, ErrorPolicy, Guarantee, OffsetReset, Settings};
+pub use state::MemorySettings;
 pub use task::{TaskId, TaskState};
 
 const _: () = {

@@ -69,6 +69,16 @@ metrics! {
         CacheBytes => "cache-size-bytes-total",
         /// Bytes of logged entries in the process that no shard has yet.
         UncommittedBytes => "uncommitted-bytes-total",
+        /// Bytes of blocks, indexes and filters that an engine keeps to be read again.
+        BlockCacheUsage => "block-cache-usage",
+        /// Of those, bytes that look-ups and cursors hold.
+        BlockCachePinnedUsage => "block-cache-pinned-usage",
+        /// Bytes that an engine has taken and not yet written to files.
+        SizeAllMemTables => "size-all-mem-tables",
+        /// Bytes of rows that an engine has nowhere but in memory. Kafka Streams has no such metric.
+        EngineRowsBytes => "rows-in-memory-bytes",
+        /// Bytes that an engine may take: its part of the memory budget. Kafka Streams has no such metric.
+        EngineMemoryMax => "engine-memory-max-bytes",
         /// Tasks of a worker.
         Tasks => "task-count",
         /// How long the last commit took, in microseconds.
@@ -85,6 +95,8 @@ pub enum Scope {
     Worker(usize),
     /// A task.
     Task(TaskId),
+    /// An engine, by its name: all its shards in the process.
+    Engine(&'static str),
 }
 
 impl fmt::Display for Scope {
@@ -93,6 +105,7 @@ impl fmt::Display for Scope {
             Self::Client => write!(f, "client"),
             Self::Worker(n) => write!(f, "worker={n}"),
             Self::Task(id) => write!(f, "task-id={id}"),
+            Self::Engine(name) => write!(f, "engine={name}"),
         }
     }
 }

@@ -85,7 +85,8 @@ pub struct Settings {
     /// `max.task.idle.ms`: how long a task waits for an empty input while its others have records. Default 0: it waits only
     /// for records that can be fetched.
     pub max_task_idle: Duration,
-    /// `buffered.records.per.partition`: a partition is paused above it. Default 1,000.
+    /// `buffered.records.per.partition`: no more is taken above it, nor above the partition's part of the memory budget in
+    /// bytes. Default 1,000.
     pub buffered_records: usize,
     /// `poll.ms`: how long a worker waits for records when it has nothing to do. Default 100 ms.
     pub poll: Duration,

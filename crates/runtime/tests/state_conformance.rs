@@ -6,11 +6,11 @@ use millpond_store_conformance::Subject;
 use millpond_store_mem::MemEngine;
 use millpond_topology::StoreAccess;
 
-const SPACE: SpaceId = SpaceId(3);
+const SPACES: [SpaceId; 2] = [SpaceId(3), SpaceId(4)];
 
-/// An overlay over its shard. Each access is a record of its own.
+/// Two overlays over their shard. Each access is a record of its own.
 struct OverShard {
-    overlay: Overlay,
+    overlays: [Overlay; 2],
     shard: Box<dyn Shard>,
     /// Whether the cache is emptied after each record.
     evict: bool,
@@ -18,27 +18,45 @@ struct OverShard {
 
 impl OverShard {
     fn new(caching: bool, evict: bool) -> Self {
-        let spaces = [SpaceSpec { id: SPACE, name: "store".into(), expires: false }];
-        let shard = MemEngine::default().open(&ShardSpec { dir: None, spaces: &spaces, unlogged: false });
-        let options = OverlayOptions { space: SPACE, caching, keep_old: caching };
-        Self { overlay: Overlay::new(options), shard: shard.expect("a shard in memory opens"), evict }
+        let spec = |id| SpaceSpec { id, name: format!("store {}", id.0), expires: id == SPACES[1] };
+        let shard = MemEngine::default().open(&ShardSpec { dir: None, spaces: &SPACES.map(spec), unlogged: false });
+        let overlay = |space| Overlay::new(OverlayOptions { space, caching, keep_old: caching });
+        Self { overlays: SPACES.map(overlay), shard: shard.expect("a shard in memory opens"), evict }
+    }
+
+    fn record_done(&mut self) {
+        for overlay in &mut self.overlays {
+            overlay.record_done(&mut |_| ());
+            if self.evict {
+                overlay.evict(usize::MAX);
+            }
+        }
     }
 }
 
 impl Subject for OverShard {
     fn with(&mut self, body: &mut dyn FnMut(&mut dyn SpaceMut)) {
-        body(&mut StoreAccess { layer: &mut self.overlay, base: &*self.shard, timestamp: 1 });
-        self.overlay.record_done(&mut |_| ());
-        if self.evict {
-            self.overlay.evict(usize::MAX);
-        }
+        let [layer, _] = &mut self.overlays;
+        body(&mut StoreAccess { layer, base: &*self.shard, timestamp: 1 });
+        self.record_done();
+    }
+
+    fn with_both(&mut self, body: &mut dyn FnMut(&mut dyn SpaceMut, &mut dyn SpaceMut)) {
+        let [first, second] = &mut self.overlays;
+        body(
+            &mut StoreAccess { layer: first, base: &*self.shard, timestamp: 1 },
+            &mut StoreAccess { layer: second, base: &*self.shard, timestamp: 1 },
+        );
+        self.record_done();
     }
 
     fn settle(&mut self) {
         let mut drained = DrainedEntry::default();
-        while self.overlay.next_pending(&*self.shard, &mut drained).expect("memory can be read") {}
-        self.shard.apply(&mut Chain::new([&mut self.overlay]), b"").expect("memory can be written");
-        self.overlay.applied();
+        for overlay in &mut self.overlays {
+            while overlay.next_pending(&*self.shard, &mut drained).expect("memory can be read") {}
+        }
+        self.shard.apply(&mut Chain::new(self.overlays.each_mut()), b"").expect("memory can be written");
+        self.overlays.iter_mut().for_each(Overlay::applied);
     }
 }
 

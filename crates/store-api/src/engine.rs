@@ -36,12 +36,33 @@ pub struct ShardSpec<'a> {
     pub unlogged: bool,
 }
 
+/// What the shards of an engine take of the process's memory now, in bytes. What an engine does not know is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EngineMemory {
+    /// What is kept to be read again and could be dropped: blocks of files, with their indexes and filters.
+    pub cache: u64,
+    /// Of that, what cannot be dropped just now, since look-ups and cursors hold it.
+    pub pinned: u64,
+    /// What was applied and is not in files yet.
+    pub write_buffers: u64,
+    /// Rows that have no other place than memory.
+    pub rows: u64,
+}
+
+impl EngineMemory {
+    /// All of it.
+    pub const fn total(&self) -> u64 {
+        self.cache.saturating_add(self.write_buffers).saturating_add(self.rows)
+    }
+}
+
 /// A storage engine: opens shards. Shared by all workers of a process.
 ///
 /// # Minimal engine
 ///
 /// Implement this trait, [`Shard`] with its supertrait [`Read`](crate::Read), and [`ShardReader`](crate::ShardReader);
-/// every store kind then works. Run the suite of `millpond-store-conformance` against it.
+/// every store kind then works. Run the suite of `millpond-store-conformance` against it. `docs/custom-engines.md` has the
+/// smallest one that passes; `examples/custom-engine` is a persistent one to copy.
 pub trait Engine: Send + Sync {
     /// The engine's name in settings, metrics and messages, such as `rocks`.
     fn name(&self) -> &'static str;
@@ -53,4 +74,22 @@ pub trait Engine: Send + Sync {
     /// another engine or of a format from the future are [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), damaged ones
     /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt).
     fn open(&self, spec: &ShardSpec<'_>) -> Result<Box<dyn Shard>>;
+
+    /// Says how many bytes of memory all shards of the engine may take together: its part of `memory.budget.bytes`. Called
+    /// before the first [`Engine::open`], and again whenever the budget changes, from any thread.
+    ///
+    /// An engine keeps to it as well as it can: at once with what it can drop, soon with what it must write first. One that
+    /// was given a size of its own when it was made keeps that; one that cannot do with so little takes the least it needs.
+    ///
+    /// The default ignores it; what is lost is the bound: the process may take more than the user has allowed.
+    fn set_memory(&self, bytes: u64) {
+        let _ = bytes;
+    }
+
+    /// What the engine takes now. Asked about once a second, from any thread; an estimate is enough.
+    ///
+    /// The default knows nothing; what is lost are the metrics, and the warning that the part is exceeded.
+    fn memory(&self) -> EngineMemory {
+        EngineMemory::default()
+    }
 }

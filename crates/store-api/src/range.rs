@@ -86,19 +86,23 @@ pub struct Prefix {
 impl Prefix {
     /// Copies the prefix. The empty prefix stands for all keys.
     pub fn new(prefix: &[u8]) -> Self {
-        let mut end = prefix.to_vec();
-        while end.pop_if(|b| *b == 0xFF).is_some() {}
-        let upper = end.pop().map(|b| {
-            end.push(b + 1);
-            end
-        });
-        Self { lower: prefix.to_vec(), upper }
+        Self { lower: prefix.to_vec(), upper: successor(prefix) }
     }
 
     /// The range of all keys with the prefix.
     pub fn range(&self) -> Range<'_> {
         Range::new(Bound::Included(&self.lower), self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded))
     }
+}
+
+/// The first key behind all that begin with some bytes; none if those are all `FF`.
+pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while end.pop_if(|b| *b == 0xFF).is_some() {}
+    end.pop().map(|b| {
+        end.push(b + 1);
+        end
+    })
 }
 
 impl std::fmt::Debug for Prefix {

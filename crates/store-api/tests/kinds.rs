@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use millpond_store_api::{
-    Cursor, Direction, Empty, ErrorKind, KeyValue, Range, Result, Row, Space, SpaceMut, TimestampedKeyValue,
-    ValueAndTimestamp,
+    ArrivalBuffer, Cursor, Direction, Empty, ErrorKind, Expired, KeyBuffer, KeyValue, ListValue, Range, Result, Row,
+    Space, SpaceMut, TimestampedKeyValue, TtlKeyValue, ValueAndTimestamp, VersionPut, Versioned,
 };
 
 /// A space that notes what is asked of it.
@@ -162,10 +162,73 @@ fn timestamped_puts_do_not_mix() {
     assert_eq!(seen, [(b"short".to_vec(), 2), (b"long".to_vec(), 1)]);
 }
 
+/// A put of a store with a time to live reads nothing and writes two rows. What has expired is deleted by writes, one for each
+/// row that goes, so that a log of the writes gives the same rows again.
+#[test]
+fn expiry_is_a_write_for_each_row() {
+    let (mut rows, mut index) = (Noting::default(), Noting::default());
+    let minute = 60_000;
+    let mut store = TtlKeyValue::new(&mut rows, &mut index, 1, 8 * minute, i64::MIN);
+    for (key, timestamp) in [("old", minute), ("old", minute + 1), ("busy", minute), ("busy", 7 * minute)] {
+        assert!(store.put(key.as_bytes(), ValueAndTimestamp { timestamp, value: b"v" }).unwrap());
+    }
+    assert_eq!((rows.gets, rows.puts.len(), index.gets, index.puts.len()), (0, 4, 0, 4));
+    assert_eq!(index.rows.len(), 4, "the times of `old` round up to two buckets");
+    let mut store = TtlKeyValue::new(&mut rows, &mut index, 1, 8 * minute, 12 * minute);
+    assert_eq!(store.expire(100).unwrap(), Expired { deleted: 1, stale: 2, more: false });
+    let deleted: Vec<_> =
+        rows.puts.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| key.as_slice()).collect();
+    assert_eq!(deleted, [b"old"]);
+    let mut again = BTreeMap::new();
+    for (key, value) in &rows.puts {
+        match value {
+            Some(value) => again.insert(key.clone(), value.clone()),
+            None => again.remove(key),
+        };
+    }
+    assert_eq!(again, rows.rows);
+    assert_eq!((rows.rows.len(), index.rows.len()), (1, 1));
+}
+
+/// Versions that come in order cost a read and two writes each; none of them is a walk.
+#[test]
+fn versions_in_order_are_cheap() {
+    let (mut latest, mut history) = (Noting::default(), Noting::default());
+    let mut store = Versioned::new(&mut latest, &mut history, 1, 1_000, i64::MIN);
+    for timestamp in [10, 20, 30] {
+        assert_eq!(store.put(b"k", Some(b"v"), timestamp).unwrap(), VersionPut::Latest);
+    }
+    assert_eq!((latest.gets, latest.puts.len(), history.gets, history.puts.len()), (3, 3, 0, 2));
+    assert_eq!(latest.rows.get(&b"k"[..]).unwrap(), b"\0\0\0\0\0\0\0\x1Ev");
+}
+
+/// An eviction of which nothing is due reads one row and writes none.
+#[test]
+fn an_eviction_without_work_is_one_read() {
+    let mut space = Noting::default();
+    let mut buffer = ArrivalBuffer::new(&mut space);
+    for time in [30, 20, 40] {
+        buffer.put(time, b"k", b"v").unwrap();
+    }
+    assert_eq!(buffer.evict(&mut |time, _| time < 20, &mut |_| panic!("nothing is due")).unwrap(), 0);
+    assert_eq!((space.gets, space.puts.len()), (4, 6));
+    let mut space = Noting::default();
+    let mut buffer = KeyBuffer::new(&mut space);
+    buffer.put(30, b"k", b"v").unwrap();
+    buffer.put(31, b"k", b"w").unwrap();
+    assert_eq!(buffer.evict(&mut |time, _| time < 30, &mut |_| panic!("nothing is due")).unwrap(), 0);
+    assert_eq!((space.gets, space.puts.len()), (5, 5), "a put of a waiting key leaves its order row alone");
+}
+
 #[test]
 fn debug_output_shows_no_state() {
     let mut space = Noting::default();
     let value = ValueAndTimestamp { timestamp: 7, value: b"secret" };
-    let shown = format!("{value:?} {:?}", KeyValue::new(&mut space));
+    let mut other = Noting::default();
+    let shown = [
+        format!("{value:?} {:?}", KeyValue::new(&mut space)),
+        format!("{:?} {:?}", ListValue::new(&mut space), TtlKeyValue::new(&mut other, &mut Noting::default(), 1, 9, 8)),
+    ]
+    .join(" ");
     assert!(shown.contains("len: 6") && !shown.contains("secret") && !shown.contains("115"), "{shown}");
 }

@@ -355,6 +355,12 @@ pub fn drop_below_then_reopen(harness: &dyn Harness) {
     }
 }
 
+/// Rows of windowed stores that have expired stay unseen over restarts and crashes, dropped or come back, and those that are
+/// alive stay seen.
+pub fn expired_rows_stay_unseen(harness: &dyn Harness) {
+    crate::expiry::over_restarts(harness);
+}
+
 /// A reader of a reopened shard sees what was stored.
 pub fn a_reader_of_a_reopened_shard(harness: &dyn Harness) {
     let mut rig = Rig::new(harness);

@@ -7,16 +7,12 @@ use fastrand::Rng;
 use millpond_store_api::{Chunk, Direction, KeyValue, Range, SpaceMut};
 
 use crate::Subject;
+use crate::kind::with;
 use crate::tools::{BOTH, Bounds, Rows, assert_bytes, assert_rows, drain, expected, lend, next_key, rows_of};
 
 /// Calls the body with a view of the store.
 fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut KeyValue<'_, dyn SpaceMut + '_>) -> T) -> T {
-    let (mut body, mut answer) = (Some(body), None);
-    subject.with(&mut |space| {
-        let body = body.take().expect("`with` calls once");
-        answer = Some(body(&mut KeyValue::new(space)));
-    });
-    answer.expect("`with` calls once")
+    with(subject, |space| body(&mut KeyValue::new(space)))
 }
 
 fn put(subject: &mut dyn Subject, key: &[u8], value: &[u8]) {
@@ -93,6 +89,20 @@ pub fn put_if_absent(subject: &mut dyn Subject) {
     assert!(try_put(subject, b"3"));
     assert!(!try_put(subject, b"4"));
     assert_store(subject, &[(b"k".to_vec(), b"3".to_vec())]);
+}
+
+/// `put_all` puts and deletes in its order: a later row of a key wins.
+pub fn put_all(subject: &mut dyn Subject) {
+    put(subject, b"gone", b"1");
+    put(subject, b"stays", b"stays");
+    let rows: [(&[u8], Option<&[u8]>); 5] =
+        [(b"a", Some(b"1")), (b"gone", None), (b"", Some(b"")), (b"a", Some(b"2")), (b"never", None)];
+    view(subject, |store| store.put_all(rows)).expect("the rows are put");
+    assert_store(
+        subject,
+        &[(b"".to_vec(), b"".to_vec()), (b"a".to_vec(), b"2".to_vec()), rows_of(&[b"stays"])[0].clone()],
+    );
+    view(subject, |store| store.put_all([])).expect("nothing is put");
 }
 
 /// Bounds that are included, excluded, open, equal, inverted and between keys.

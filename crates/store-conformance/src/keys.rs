@@ -9,7 +9,7 @@ use crate::tools::{BOTH, Rows, all, apply, assert_bytes, assert_rows, delete, ex
 use crate::{A, Harness, Rig};
 
 /// Runs of one byte, of each length up to 70, plain and with another byte at their end.
-fn adversarial() -> Rows {
+pub(crate) fn adversarial() -> Rows {
     let mut keys = BTreeSet::new();
     for byte in [0x00, 0x01, b'a', 0x7F, 0x80, 0xFE, 0xFF] {
         for len in (0..=10).chain([14, 15, 16, 17, 21, 22, 23, 24, 29, 30, 31, 32, 33, 63, 64, 65, 70]) {

@@ -39,36 +39,53 @@
 //! # The rules
 //!
 //! Each case is a public function whose documentation is the rule it checks. A shard's rules are in [`shard`], [`cursor`],
-//! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`] and [`model`]; a failing model case prints its seed.
+//! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`], [`expiry`] and [`model`]; a failing model case prints its seed.
 //! Abilities that an engine declares are tested to work, those it does not declare to be refused.
+//!
+//! # That the suite can fail
+//!
+//! [`faults`] has ten engines that are wrong in one way each, and says which cases notice.
 //!
 //! # Cases of a store kind
 //!
-//! [`key_value`] and [`timestamped`] test the kinds. They run on your engine as a part of [`conformance!`], and on whatever
-//! else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression that
-//! makes a [`Subject`].
+//! [`key_value`], [`timestamped`], [`headers`], [`ttl`], [`versioned`], [`window`], [`session`], [`list_value`],
+//! [`arrival_buffer`] and [`key_buffer`] test the kinds. They run on your engine as a part of [`conformance!`], and on
+//! whatever else implements [`SpaceMut`](millpond_store_api::SpaceMut) by [`kind_conformance!`], which takes an expression
+//! that makes a [`Subject`].
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "the library is a test: a panic is how it reports, and where"
 )]
 
+pub mod arrival_buffer;
 pub mod capability;
 mod case;
+mod counting;
 pub mod cursor;
 pub mod durable;
+mod expiring;
+pub mod expiry;
+pub mod faults;
 mod harness;
+pub mod headers;
+pub mod key_buffer;
 pub mod key_value;
 pub mod keys;
 mod kind;
+pub mod list_value;
 mod macros;
 pub mod model;
 pub mod reader;
+pub mod session;
 pub mod shard;
 pub mod timestamped;
 mod tools;
+pub mod ttl;
 pub mod unlogged;
+pub mod versioned;
 pub mod volatile;
+pub mod window;
 
 pub use case::{CASES, Case, KIND_CASES, KindCase, Needs};
 pub use harness::{A, B, Harness, Rig};

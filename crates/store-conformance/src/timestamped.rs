@@ -5,18 +5,14 @@ use std::ops::Bound::{Excluded, Included};
 use millpond_store_api::{Direction, ErrorKind, Prefix, Range, SpaceMut, TimestampedKeyValue, ValueAndTimestamp};
 
 use crate::Subject;
+use crate::kind::with;
 use crate::tools::{BOTH, kind};
 
 /// A row: key, time, value.
 type Timed = (Vec<u8>, i64, Vec<u8>);
 
 fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut TimestampedKeyValue<'_, dyn SpaceMut + '_>) -> T) -> T {
-    let (mut body, mut answer) = (Some(body), None);
-    subject.with(&mut |space| {
-        let body = body.take().expect("`with` calls once");
-        answer = Some(body(&mut TimestampedKeyValue::new(space)));
-    });
-    answer.expect("`with` calls once")
+    with(subject, |space| body(&mut TimestampedKeyValue::new(space)))
 }
 
 fn put(subject: &mut dyn Subject, key: &[u8], timestamp: i64, value: &[u8]) {
@@ -68,6 +64,19 @@ pub fn an_empty_value_is_a_value(subject: &mut dyn Subject) {
     put(subject, b"k", 5, b"");
     assert_eq!(get(subject, b"k"), Some((5, Vec::new())));
     assert_eq!(rows(subject, Range::ALL, Direction::Reverse), [(b"k".to_vec(), 5, Vec::new())]);
+}
+
+/// `put_if_absent` writes value and time where there is nothing, and says so; a later time does not matter.
+pub fn put_if_absent(subject: &mut dyn Subject) {
+    let try_put = |subject: &mut dyn Subject, timestamp| {
+        view(subject, |store| store.put_if_absent(b"k", ValueAndTimestamp { timestamp, value: b"v" })).unwrap()
+    };
+    assert!(try_put(subject, 5));
+    assert!(!try_put(subject, 9));
+    assert_eq!(get(subject, b"k"), Some((5, b"v".to_vec())));
+    view(subject, |store| store.delete(b"k")).unwrap();
+    assert!(try_put(subject, 3));
+    assert_eq!(get(subject, b"k"), Some((3, b"v".to_vec())));
 }
 
 /// The bytes in the space are Kafka Streams': eight bytes of time, big endian, then the value.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use millpond_store_api::{
-    Cursor, Direction, Engine, List, Range, Result, Row, Shard, ShardSpace, ShardSpec, Space, SpaceId, SpaceMut,
+    Cursor, Direction, Empty, Engine, List, Range, Result, Row, Shard, ShardSpace, ShardSpec, Space, SpaceId, SpaceMut,
     SpaceSpec, Write,
 };
 use millpond_store_conformance::{KIND_CASES, Subject, run_kind};
@@ -49,11 +49,31 @@ impl Buffer {
     }
 }
 
-impl Subject for Buffer {
+/// A buffer for each of the two spaces.
+struct Buffers([Buffer; 2]);
+
+impl Buffers {
+    fn new(fault: Fault) -> Self {
+        Self([Buffer::new(fault), Buffer::new(fault)])
+    }
+}
+
+impl Subject for Buffers {
     fn with(&mut self, body: &mut dyn FnMut(&mut dyn SpaceMut)) {
-        body(self);
+        body(&mut self.0[0]);
     }
 
+    fn with_both(&mut self, body: &mut dyn FnMut(&mut dyn SpaceMut, &mut dyn SpaceMut)) {
+        let [first, second] = &mut self.0;
+        body(first, second);
+    }
+
+    fn settle(&mut self) {
+        self.0.iter_mut().for_each(Buffer::settle);
+    }
+}
+
+impl Buffer {
     fn settle(&mut self) {
         if self.fault == Fault::DeletesNotSettled {
             self.writes.retain(|_, value| value.is_some());
@@ -75,6 +95,9 @@ impl Space for Buffer {
     }
 
     fn scan(&self, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
+        if range.is_empty() {
+            return Ok(Box::new(Empty));
+        }
         let mut rows = Vec::new();
         let below = ShardSpace::new(&*self.shard, SPACE);
         let mut cursor = below.scan(range, Direction::Forward)?;
@@ -89,7 +112,7 @@ impl Space for Buffer {
             }
         }
         if self.fault != Fault::WalksMissTheBuffer {
-            let above = self.writes.iter().filter(|(key, _)| range.contains(key));
+            let above = self.writes.range::<[u8], _>((range.lower, range.upper));
             rows.extend(above.filter_map(|(key, value)| Some((key.clone(), value.clone()?))));
         }
         rows.sort();
@@ -150,12 +173,12 @@ impl Cursor for Walk {
 }
 
 mod buffered {
-    millpond_store_conformance::kind_conformance!(super::Buffer::new(super::Fault::None));
+    millpond_store_conformance::kind_conformance!(super::Buffers::new(super::Fault::None));
 }
 
 /// The kind's cases that fail with a fault.
 fn noticed_by(fault: Fault) -> Vec<&'static str> {
-    let fails = |run| catch_unwind(AssertUnwindSafe(|| run_kind(&|| Box::new(Buffer::new(fault)), run))).is_err();
+    let fails = |run| catch_unwind(AssertUnwindSafe(|| run_kind(&|| Box::new(Buffers::new(fault)), run))).is_err();
     KIND_CASES.iter().filter(|case| fails(case.run)).map(|case| case.name).collect()
 }
 

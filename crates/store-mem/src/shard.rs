@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use millpond_store_api::{
     Capabilities, Cursor, Direction, Error, ErrorKind, Flush, Isolation, Range, Read, Result, Shard, ShardReader,
@@ -16,14 +17,26 @@ use crate::shared::Shared;
 pub(crate) struct MemShard {
     shared: Arc<Shared>,
     committed: Option<Arc<[u8]>>,
+    /// What the rows of all shards of the engine take, and what of it is this shard's.
+    total: Arc<AtomicUsize>,
+    counted: usize,
     /// Where flushes go; none for a shard that lives in memory only.
     file: Option<File>,
 }
 
 impl MemShard {
-    pub(crate) fn new(image: Image, file: Option<File>) -> Self {
-        let committed = image.metadata.clone();
-        Self { shared: Arc::new(Shared::new(image)), committed, file }
+    pub(crate) fn new(image: Image, file: Option<File>, total: Arc<AtomicUsize>) -> Self {
+        let (committed, bytes) = (image.metadata.clone(), image.bytes());
+        let mut shard = Self { shared: Arc::new(Shared::new(image)), committed, total, counted: 0, file };
+        shard.count(bytes);
+        shard
+    }
+
+    /// Tells the engine how many bytes the rows take now.
+    fn count(&mut self, bytes: usize) {
+        // Wrapping on purpose: the sum of all shards is exact, whatever the order of additions.
+        self.total.fetch_add(bytes.wrapping_sub(self.counted), Ordering::Relaxed);
+        self.counted = bytes;
     }
 }
 
@@ -31,6 +44,7 @@ impl MemShard {
 impl Drop for MemShard {
     fn drop(&mut self) {
         self.shared.end();
+        self.count(0);
     }
 }
 
@@ -72,7 +86,7 @@ impl Shard for MemShard {
         let op = "apply batch";
         let metadata: Arc<[u8]> = metadata.into();
         let file = self.file.as_mut();
-        self.shared.change(op, |image| {
+        let bytes = self.shared.change(op, |image| {
             while let Some(Write { space, .. }) = writes.next() {
                 image.position(space, op)?;
             }
@@ -91,8 +105,9 @@ impl Shard for MemShard {
                 }
             }
             image.metadata = Some(Arc::clone(&metadata));
-            Ok(())
+            Ok(image.bytes())
         })?;
+        self.count(bytes);
         self.committed = Some(metadata);
         self.file.as_mut().map_or(Ok(()), File::end)
     }
@@ -114,10 +129,12 @@ impl Shard for MemShard {
 
     fn drop_below(&mut self, space: SpaceId, key: &[u8]) -> Result<()> {
         let op = "drop expired rows";
-        let dropped = self.shared.change(op, |image| {
+        let (dropped, bytes) = self.shared.change(op, |image| {
             let position = image.position(space, op)?;
-            Ok(image.at_mut(position).split_below(key))
+            let dropped = image.at_mut(position).split_below(key);
+            Ok((dropped, image.bytes()))
         })?;
+        self.count(bytes);
         // They are freed here, where no reader waits for it.
         drop(dropped);
         if let Some(file) = &mut self.file {

@@ -31,6 +31,14 @@ impl Small {
         Self::inline(bytes).unwrap_or_else(|| Self::Heap(bytes.into()))
     }
 
+    /// How many bytes it has outside of its place.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Inline(..) => 0,
+            Self::Heap(bytes) => bytes.len(),
+        }
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
             Self::Inline(len, bytes) => bytes.get(..usize::from(*len)).unwrap_or(bytes),

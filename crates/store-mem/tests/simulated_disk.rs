@@ -228,3 +228,29 @@ fn an_unlogged_shard_without_its_disk_applies_nothing() {
     assert_eq!(try_put(&mut *shard, b"3").unwrap_err().kind(), ErrorKind::Io);
     assert_eq!((get(&*shard), shard.committed()), (Some(b"1".to_vec()), Some(&b"1"[..])));
 }
+
+#[test]
+fn the_engine_knows_what_its_rows_take() {
+    let disk = SimulatedDisk::default();
+    let engine = MemEngine::with_simulated_disk(&disk);
+    let spaces = [SpaceSpec { id: SpaceId(1), name: "a".into(), expires: true }];
+    let open = |engine: &MemEngine, dir: &str| {
+        engine.open(&ShardSpec { dir: Some(dir.as_ref()), spaces: &spaces, unlogged: false }).unwrap()
+    };
+    let (mut one, two) = (open(&engine, "one"), open(&engine, "two"));
+    assert_eq!(engine.memory().total(), 0);
+    let value = [7; 1_000];
+    let keys: Vec<_> = (0..100_u32).map(u32::to_be_bytes).collect();
+    let rows: Vec<_> = keys.iter().map(|key| Write { space: SpaceId(1), key, value: Some(&value) }).collect();
+    one.apply(&mut List::new(&rows), b"1").unwrap();
+    let all = engine.memory().rows;
+    assert!((100_000..120_000).contains(&all), "{all}");
+    one.drop_below(SpaceId(1), &keys[50]).unwrap();
+    assert_eq!(engine.memory().rows, all / 2);
+    one.close().unwrap();
+    assert_eq!(engine.memory().total(), 0);
+    let one = open(&engine, "one");
+    assert_eq!(engine.memory().rows, all / 2);
+    drop((one, two));
+    assert_eq!(engine.memory().total(), 0);
+}

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use millpond_store_api::{Engine, Error, ErrorKind, Result, Shard, ShardSpec};
+use millpond_store_api::{Engine, EngineMemory, Error, ErrorKind, Result, Shard, ShardSpec};
 
 use crate::flusher::Flusher;
 use crate::metrics::{ShardUsage, Usage};
@@ -53,7 +54,7 @@ impl RocksEngine {
 
     /// What the engine and its open shards take now. From any thread; costs a few microseconds per shard.
     pub fn usage(&self) -> Usage {
-        let Shared { settings, pool, flusher, .. } = &*self.shared;
+        let Shared { pool, flusher, .. } = &*self.shared;
         let shards = flusher.shards().into_iter().filter_map(|handle| {
             let database = handle.gate.enter()?;
             let (unflushed_bytes, file_bytes) = (database.unflushed_bytes(), database.file_bytes());
@@ -61,10 +62,12 @@ impl RocksEngine {
         });
         Usage {
             cache_bytes: pool.cache_bytes(),
+            pinned_bytes: pool.pinned_bytes(),
             memtable_bytes: pool.memtable_bytes(),
-            memtable_share_bytes: settings.memtable_bytes(),
+            memtable_share_bytes: pool.split().memtable_bytes(),
             flushes: flusher.flushes.load(Ordering::Relaxed),
             waits: flusher.waits.load(Ordering::Relaxed),
+            longest_wait: Duration::from_nanos(flusher.longest_wait_ns.load(Ordering::Relaxed)),
             shards: shards.collect(),
         }
     }
@@ -87,5 +90,25 @@ impl Engine for RocksEngine {
 
     fn open(&self, spec: &ShardSpec<'_>) -> Result<Box<dyn Shard>> {
         Ok(Box::new(RocksShard::open(Arc::clone(&self.shared), spec)?))
+    }
+
+    fn set_memory(&self, bytes: u64) {
+        if self.shared.settings.memory_bytes.is_none() {
+            self.shared.pool.set_memory(bytes);
+            self.shared.flusher.wake();
+        }
+    }
+
+    fn memory(&self) -> EngineMemory {
+        let pool = &self.shared.pool;
+        let write_buffers = pool.memtable_bytes();
+        // RocksDB charges memtables to the cache, pinned.
+        let besides = |all: u64| all.saturating_sub(write_buffers);
+        EngineMemory {
+            cache: besides(pool.cache_bytes()),
+            pinned: besides(pool.pinned_bytes()),
+            write_buffers,
+            rows: 0,
+        }
     }
 }

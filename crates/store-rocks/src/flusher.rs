@@ -24,7 +24,6 @@ const TRIM_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Flusher {
     pool: Arc<Pool>,
     ports: Arc<dyn Ports>,
-    share: u64,
     flush_bytes: u64,
     state: Mutex<State>,
     /// For the thread: there is work, or it must end.
@@ -33,6 +32,7 @@ pub(crate) struct Flusher {
     room: Condvar,
     pub(crate) flushes: AtomicU64,
     pub(crate) waits: AtomicU64,
+    pub(crate) longest_wait_ns: AtomicU64,
 }
 
 #[derive(Default)]
@@ -60,13 +60,13 @@ impl Flusher {
         Self {
             pool,
             ports,
-            share: settings.memtable_bytes(),
             flush_bytes: settings.flush_bytes,
             state: Mutex::default(),
             wake: Condvar::new(),
             room: Condvar::new(),
             flushes: AtomicU64::new(0),
             waits: AtomicU64::new(0),
+            longest_wait_ns: AtomicU64::new(0),
         }
     }
 
@@ -80,6 +80,12 @@ impl Flusher {
 
     pub(crate) fn shards(&self) -> Vec<Arc<Handle>> {
         self.lock().shards.clone()
+    }
+
+    /// The share has changed: there may be work.
+    pub(crate) fn wake(&self) {
+        self.lock().woken = true;
+        self.wake.notify_one();
     }
 
     /// Makes the thread end. Does not wait for it.
@@ -100,17 +106,26 @@ impl Flusher {
         state.woken = true;
         self.wake.notify_one();
         let idle_rounds = state.idle_rounds;
-        let mut waited = false;
-        while self.pool.memtable_bytes() > self.share && state.idle_rounds == idle_rounds && !state.stopped {
-            waited = true;
+        let mut since = None;
+        while self.pool.memtable_bytes() > self.share() && state.idle_rounds == idle_rounds && !state.stopped {
+            since = since.or_else(|| Some(self.ports.monotonic()));
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        self.waits.fetch_add(u64::from(waited), Ordering::Relaxed);
+        if let Some(since) = since {
+            let waited = self.ports.monotonic().saturating_sub(since).as_nanos();
+            self.waits.fetch_add(1, Ordering::Relaxed);
+            self.longest_wait_ns.fetch_max(u64::try_from(waited).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
     }
 
     /// From here on the flusher works: early enough that writers seldom wait.
-    const fn pressure(&self) -> u64 {
-        self.share / 4 * 3
+    fn pressure(&self) -> u64 {
+        self.share() / 4 * 3
+    }
+
+    /// What the memtables of all shards may take.
+    fn share(&self) -> u64 {
+        self.pool.split().memtable_bytes()
     }
 
     /// The thread.
@@ -146,7 +161,7 @@ impl Flusher {
         let (dirty, held): (Vec<_>, Vec<_>) = shards.iter().filter_map(|s| Some((s, s.held(now)?))).unzip();
         let used = self.pool.memtable_bytes();
         let picked =
-            pick(&held, used > self.pressure(), self.share / 4 / (shards.len().max(1) as u64), self.flush_bytes);
+            pick(&held, used > self.pressure(), self.share() / 4 / (shards.len().max(1) as u64), self.flush_bytes);
         let Some(shard) = picked.and_then(|i| dirty.get(i)) else { return false };
         let flushed = shard.flush(now);
         self.flushes.fetch_add(u64::from(flushed), Ordering::Relaxed);

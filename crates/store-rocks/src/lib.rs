@@ -19,7 +19,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let temp = tempfile::tempdir()?;
 //! # let dir = temp.path();
-//! let engine = RocksEngine::new(RocksSettings { memory_bytes: 64 << 20, ..RocksSettings::default() })?;
+//! let engine = RocksEngine::new(RocksSettings { memory_bytes: Some(64 << 20), ..RocksSettings::default() })?;
 //! let spaces = [SpaceSpec { id: SpaceId(1), name: "counts".to_owned(), expires: false }];
 //! let mut shard = engine.open(&ShardSpec { dir: Some(dir), spaces: &spaces, unlogged: false })?;
 //!

@@ -2,6 +2,8 @@
 //!
 //! The numbers that are not RocksDB's defaults come from measurements with 64 shards in 300 MiB.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use millpond_store_api::{Error, ErrorKind, Result};
@@ -23,8 +25,9 @@ const FAMILIES: u64 = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RocksSettings {
     /// What RocksDB may take of the process's memory, in bytes: block cache, memtables, and a reserve for its buffers, its
-    /// fixed structures and the allocator. At least 8 MiB.
-    pub memory_bytes: u64,
+    /// fixed structures and the allocator. At least 8 MiB. `None`: what the library says, which is a part of
+    /// `memory.budget.bytes` ([`Engine::set_memory`](millpond_store_api::Engine::set_memory)); 256 MiB until it does.
+    pub memory_bytes: Option<u64>,
     /// A shard is flushed when it holds this many unflushed bytes. This, not how often is committed, bounds what is read
     /// again from the changelog after a kill.
     pub flush_bytes: u64,
@@ -37,7 +40,7 @@ pub struct RocksSettings {
 
 impl Default for RocksSettings {
     fn default() -> Self {
-        Self { memory_bytes: 256 * MIB, flush_bytes: 64 * MIB, flush_interval: Duration::from_secs(30), shards: 64 }
+        Self { memory_bytes: None, flush_bytes: 64 * MIB, flush_interval: Duration::from_secs(30), shards: 64 }
     }
 }
 
@@ -46,7 +49,7 @@ impl RocksSettings {
         let invalid = |setting, remedy| {
             Err(Error::new(ErrorKind::Invalid, "set up the engine").with("setting", setting).with("remedy", remedy))
         };
-        if self.memory_bytes < 8 * MIB {
+        if self.memory_bytes.is_some_and(|bytes| bytes < Split::LEAST) {
             return invalid("memory_bytes", "give RocksDB at least 8 MiB");
         }
         if self.shards == 0 {
@@ -58,29 +61,6 @@ impl RocksSettings {
         Ok(())
     }
 
-    /// The block cache's capacity; memtables are charged to it.
-    pub(crate) const fn cache_bytes(&self) -> u64 {
-        self.memory_bytes / 100 * 70
-    }
-
-    /// The memtables' share of it.
-    pub(crate) const fn memtable_bytes(&self) -> u64 {
-        self.memory_bytes / 100 * 21
-    }
-
-    /// Small memtables stay in the processor's caches: loading is five times as fast as with 64 MiB.
-    fn write_buffer_bytes(&self) -> u64 {
-        (self.memtable_bytes() / 16).clamp(MIB, 4 * MIB)
-    }
-
-    /// A block of this size is charged per family as soon as a row is written. With RocksDB's default the blocks of many
-    /// shards alone fill the budget; all together may take an eighth of the memtables' share.
-    fn arena_bytes(&self, open: u64) -> u64 {
-        let shards = open.max(u64::from(self.shards));
-        let fair = self.memtable_bytes() / 8 / (FAMILIES * shards);
-        fair.clamp(4 * KIB, self.write_buffer_bytes() / 8) / KIB * KIB
-    }
-
     /// Half of the process's descriptors, in equal parts. A shard needs some 20.
     fn open_files(&self, open: u64, limit: u64) -> u64 {
         let shards = open.max(u64::from(self.shards));
@@ -88,29 +68,91 @@ impl RocksSettings {
     }
 }
 
+/// How the engine's memory, in bytes, is split.
+#[derive(Clone, Copy)]
+pub(crate) struct Split(u64);
+
+impl Split {
+    /// With less there is no room for a few small memtables and the blocks they are flushed from.
+    pub(crate) const LEAST: u64 = 8 * MIB;
+    /// Where nobody has said anything.
+    const UNTOLD: u64 = 256 * MIB;
+
+    /// The block cache's capacity; memtables are charged to it.
+    pub(crate) const fn cache_bytes(self) -> u64 {
+        self.0 / 100 * 70
+    }
+
+    /// The memtables' share of it.
+    pub(crate) const fn memtable_bytes(self) -> u64 {
+        self.0 / 100 * 21
+    }
+
+    /// Small memtables stay in the processor's caches: loading is five times as fast as with 64 MiB.
+    fn write_buffer_bytes(self) -> u64 {
+        (self.memtable_bytes() / 16).clamp(MIB, 4 * MIB)
+    }
+
+    /// A block of this size is charged per family as soon as a row is written. With RocksDB's default the blocks of many
+    /// shards alone fill the budget; all together may take an eighth of the memtables' share.
+    fn arena_bytes(self, shards: u64) -> u64 {
+        let fair = self.memtable_bytes() / 8 / (FAMILIES * shards);
+        fair.clamp(4 * KIB, self.write_buffer_bytes() / 8) / KIB * KIB
+    }
+}
+
 /// What all shards of an engine have in common inside RocksDB.
 pub(crate) struct Pool {
-    cache: Cache,
-    memtables: WriteBufferManager,
+    /// What the engine may take.
+    bytes: AtomicU64,
+    /// Made when the first shard is opened: RocksDB lays the cache's table out for the size that it has then.
+    shared: OnceLock<(Cache, WriteBufferManager)>,
+    /// Held while a size is given to what is shared, or what is shared is made of it.
+    sizing: Mutex<()>,
 }
 
 impl Pool {
     pub(crate) fn new(settings: &RocksSettings) -> Self {
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let cache = Cache::new_hyper_clock_cache(size(settings.cache_bytes()), 0);
-        // At its own limit the manager would flush whichever shard happens to write, however small. So its limit lies where
-        // it is never reached, it only keeps account, and the flusher decides.
-        let limit = size(settings.memtable_bytes().saturating_mul(4));
-        let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(limit, false, cache.clone());
-        Self { cache, memtables }
+        let bytes = AtomicU64::new(settings.memory_bytes.unwrap_or(Split::UNTOLD));
+        Self { bytes, shared: OnceLock::new(), sizing: Mutex::new(()) }
     }
 
+    /// Cache and memtables follow at once; the memtables' sizes and blocks with the next opening of each shard.
+    pub(crate) fn set_memory(&self, bytes: u64) {
+        let _sizing = self.sizing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bytes.store(bytes.max(Split::LEAST), Ordering::Relaxed);
+        if let Some((cache, memtables)) = self.shared.get() {
+            cache.clone().set_capacity(size(self.split().cache_bytes()));
+            memtables.set_buffer_size(manager_limit(self.split()));
+        }
+    }
+
+    pub(crate) fn split(&self) -> Split {
+        Split(self.bytes.load(Ordering::Relaxed))
+    }
+
+    fn shared(&self) -> &(Cache, WriteBufferManager) {
+        let _sizing = self.sizing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.get_or_init(|| {
+            let cache = Cache::new_hyper_clock_cache(size(self.split().cache_bytes()), 0);
+            let limit = manager_limit(self.split());
+            let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(limit, false, cache.clone());
+            (cache, memtables)
+        })
+    }
+
+    /// All that the cache accounts for, memtables included.
     pub(crate) fn cache_bytes(&self) -> u64 {
-        self.cache.get_usage() as u64
+        self.shared.get().map_or(0, |(cache, _)| cache.get_usage() as u64)
+    }
+
+    /// What of it cannot be dropped: memtables, and what look-ups and cursors hold.
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.shared.get().map_or(0, |(cache, _)| cache.get_pinned_usage() as u64)
     }
 
     pub(crate) fn memtable_bytes(&self) -> u64 {
-        self.memtables.get_usage() as u64
+        self.shared.get().map_or(0, |(_, memtables)| memtables.get_usage() as u64)
     }
 
     /// The options of a database and of its families, for the `open`th open shard.
@@ -120,7 +162,7 @@ impl Pool {
         open: u64,
     ) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
         let mut database = self.database(settings, open)?;
-        family(&mut database, settings, open);
+        family(&mut database, self.split(), open.max(u64::from(settings.shards)));
         database.set_block_based_table_factory(&self.tables());
         let plain = ColumnFamilyDescriptor::new(PLAIN, database.clone());
         let mut expiring = database.clone();
@@ -141,7 +183,7 @@ impl Pool {
         o.create_missing_column_families(true);
         // The metadata and all spaces reach the disk together or not at all.
         o.set_atomic_flush(true);
-        o.set_write_buffer_manager(&self.memtables);
+        o.set_write_buffer_manager(&self.shared().1);
         o.set_max_background_jobs(std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4)) as i32);
         o.set_allow_concurrent_memtable_write(false);
         let limit = ffi::descriptor_limit().unwrap_or(1024);
@@ -164,7 +206,7 @@ impl Pool {
 
     fn tables(&self) -> BlockBasedOptions {
         let mut b = BlockBasedOptions::default();
-        b.set_block_cache(&self.cache);
+        b.set_block_cache(&self.shared().0);
         b.set_block_size(4 << 10);
         b.set_bloom_filter(10.0, false);
         b.set_format_version(6);
@@ -176,10 +218,20 @@ impl Pool {
     }
 }
 
-fn family(o: &mut Options, settings: &RocksSettings, open: u64) {
-    o.set_write_buffer_size(settings.write_buffer_bytes() as usize);
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// At its own limit RocksDB's manager would flush whichever shard happens to write, however small. So its limit lies where
+/// it is never reached, it only keeps account, and the flusher decides.
+fn manager_limit(split: Split) -> usize {
+    size(split.memtable_bytes().saturating_mul(4))
+}
+
+fn family(o: &mut Options, split: Split, shards: u64) {
+    o.set_write_buffer_size(split.write_buffer_bytes() as usize);
     o.set_max_write_buffer_number(4);
-    o.set_arena_block_size(settings.arena_bytes(open) as usize);
+    o.set_arena_block_size(split.arena_bytes(shards) as usize);
     o.set_compression_type(DBCompressionType::Lz4);
     o.set_max_bytes_for_level_base(64 * MIB);
     o.set_target_file_size_base(8 * MIB);
@@ -193,16 +245,29 @@ mod tests {
 
     #[test]
     fn a_budget_is_split_as_measured() {
-        let s = RocksSettings { memory_bytes: 300 * MIB, ..RocksSettings::default() };
+        let s = Split(300 * MIB);
         assert_eq!(s.cache_bytes() / MIB, 210);
         assert_eq!(s.memtable_bytes().div_ceil(MIB), 63);
         assert!((3 * MIB..=4 * MIB).contains(&s.write_buffer_bytes()));
-        for open in [1, 64, 200, 1000] {
-            let blocks = FAMILIES * open.max(64) * s.arena_bytes(open);
-            assert!(blocks <= s.memtable_bytes() / 8 || s.arena_bytes(open) == 4 * KIB, "{open}");
+        for shards in [64, 200, 1000] {
+            let blocks = FAMILIES * shards * s.arena_bytes(shards);
+            assert!(blocks <= s.memtable_bytes() / 8 || s.arena_bytes(shards) == 4 * KIB, "{shards}");
         }
-        let tiny = RocksSettings { memory_bytes: 8 * MIB, ..s };
+        let tiny = Split(Split::LEAST);
         assert_eq!((tiny.write_buffer_bytes(), tiny.arena_bytes(64)), (MIB, 4 * KIB));
+    }
+
+    #[test]
+    fn a_new_size_reaches_what_is_shared_before_and_after_it_is_made() {
+        let pool = Pool::new(&RocksSettings::default());
+        assert_eq!((pool.split().0, pool.cache_bytes(), pool.memtable_bytes()), (Split::UNTOLD, 0, 0));
+        pool.set_memory(100 * MIB);
+        assert_eq!(pool.shared().1.get_buffer_size() as u64, 4 * Split(100 * MIB).memtable_bytes());
+        for (bytes, kept) in [(40 * MIB, 40 * MIB), (1, Split::LEAST), (900 * MIB, 900 * MIB)] {
+            pool.set_memory(bytes);
+            assert_eq!(pool.split().0, kept);
+            assert_eq!(pool.shared().1.get_buffer_size() as u64, 4 * Split(kept).memtable_bytes());
+        }
     }
 
     #[test]
@@ -217,7 +282,7 @@ mod tests {
     fn senseless_settings_are_refused_by_name() {
         let s = RocksSettings::default();
         for (bad, name) in [
-            (RocksSettings { memory_bytes: MIB, ..s.clone() }, "memory_bytes"),
+            (RocksSettings { memory_bytes: Some(MIB), ..s.clone() }, "memory_bytes"),
             (RocksSettings { shards: 0, ..s.clone() }, "shards"),
             (RocksSettings { flush_bytes: 0, ..s.clone() }, "flush_bytes"),
             (RocksSettings { flush_interval: Duration::ZERO, ..s.clone() }, "flush_interval"),

@@ -22,7 +22,7 @@ const EXPIRING: SpaceId = SPACES[3];
 /// A small budget: full memtables, the flusher and the writer's own calls all flush.
 fn engine() -> RocksEngine {
     RocksEngine::new(RocksSettings {
-        memory_bytes: 8 << 20,
+        memory_bytes: Some(8 << 20),
         flush_bytes: 256 << 10,
         flush_interval: Duration::from_millis(200),
         shards: 2,

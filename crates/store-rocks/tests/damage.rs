@@ -15,7 +15,7 @@ const ROWS: u32 = 3000;
 
 /// A new engine, for the block cache knows the blocks of a copied file from the original.
 fn engine() -> RocksEngine {
-    RocksEngine::new(RocksSettings { memory_bytes: 16 << 20, shards: 4, ..RocksSettings::default() }).unwrap()
+    RocksEngine::new(RocksSettings { memory_bytes: Some(16 << 20), shards: 4, ..RocksSettings::default() }).unwrap()
 }
 
 fn open(dir: &Path) -> Result<Box<dyn Shard>> {
@@ -267,7 +267,7 @@ fn a_flush_that_fails_behind_the_writer_is_told_by_durable() {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("shard");
         written(&dir);
-        let settings = RocksSettings { memory_bytes: 16 << 20, flush_bytes, ..RocksSettings::default() };
+        let settings = RocksSettings { memory_bytes: Some(16 << 20), flush_bytes, ..RocksSettings::default() };
         let mut shard = open_with(&RocksEngine::new(settings).unwrap(), &dir).unwrap();
         fill_the_device(&dir);
         apply(&mut *shard, 0..ROWS).unwrap();

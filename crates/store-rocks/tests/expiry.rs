@@ -16,7 +16,7 @@ const EXPIRING: SpaceId = SpaceId(2);
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn engine() -> RocksEngine {
-    RocksEngine::new(RocksSettings { memory_bytes: 16 << 20, shards: 2, ..RocksSettings::default() }).unwrap()
+    RocksEngine::new(RocksSettings { memory_bytes: Some(16 << 20), shards: 2, ..RocksSettings::default() }).unwrap()
 }
 
 fn open(engine: &RocksEngine, dir: &Path) -> Box<dyn Shard> {

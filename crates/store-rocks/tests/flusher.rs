@@ -42,7 +42,7 @@ fn engine(settings: RocksSettings) -> (RocksEngine, Arc<TestPorts>) {
 }
 
 fn small() -> RocksSettings {
-    RocksSettings { memory_bytes: 8 << 20, shards: 4, ..RocksSettings::default() }
+    RocksSettings { memory_bytes: Some(8 << 20), shards: 4, ..RocksSettings::default() }
 }
 
 fn open(engine: &RocksEngine, root: &Path, name: &str) -> Box<dyn Shard> {
@@ -150,7 +150,7 @@ fn a_host_without_threads_is_told() {
 /// Writes `total` bytes over 64 shards from two threads, and looks at the accounts before every batch.
 fn sixty_four_shards(memory: u64, total: usize) -> RocksEngine {
     let temp = tempfile::tempdir().unwrap();
-    let settings = RocksSettings { memory_bytes: memory, ..RocksSettings::default() };
+    let settings = RocksSettings { memory_bytes: Some(memory), ..RocksSettings::default() };
     let engine = RocksEngine::new(settings).unwrap();
     let mut shards: Vec<_> = (0..64).map(|i| open(&engine, temp.path(), &i.to_string())).collect();
     let batch = 32 << 10;
@@ -194,4 +194,36 @@ fn sixty_four_shards_stay_within_300_mib() {
 fn sixty_four_shards_stay_within_40_mib() {
     let engine = sixty_four_shards(40 << 20, 60 << 20);
     assert!(engine.usage().flushes > 20, "{:?}", engine.usage());
+}
+
+#[test]
+fn the_library_decides_unless_the_user_has() {
+    let (told, _) = engine(RocksSettings { memory_bytes: None, ..small() });
+    let (own, _) = engine(small());
+    for engine in [&told, &own] {
+        engine.set_memory(100 << 20);
+    }
+    let share = |engine: &RocksEngine| engine.usage().memtable_share_bytes;
+    assert_eq!((share(&told), share(&own)), ((100 << 20) / 100 * 21, (8 << 20) / 100 * 21));
+}
+
+#[test]
+fn a_budget_that_shrinks_is_kept_to_while_shards_are_open() {
+    let temp = tempfile::tempdir().unwrap();
+    let (engine, _) = engine(RocksSettings { memory_bytes: None, ..small() });
+    engine.set_memory(64 << 20);
+    let mut random = fastrand::Rng::with_seed(9);
+    let mut shards: Vec<_> = (0..4).map(|i| open(&engine, temp.path(), &i.to_string())).collect();
+    shards.iter_mut().for_each(|shard| fill(&mut **shard, &mut random, 2 << 20));
+    let before = engine.memory();
+    assert!(before.write_buffers > 8 << 20, "they fit into what there was: {before:?}");
+    engine.set_memory(8 << 20);
+    // No write is needed for it.
+    wait_until("the memtables are flushed", || engine.memory().write_buffers <= engine.usage().memtable_share_bytes);
+    assert!(engine.usage().flushes > 0);
+    let most = 8 << 20;
+    assert!(engine.memory().total() <= most, "{:?}", engine.memory());
+    for shard in shards {
+        shard.close().unwrap();
+    }
 }

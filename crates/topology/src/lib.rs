@@ -4,7 +4,7 @@
 //! |---|---|
 //! | define a program | [`Topology::builder`], [`Builder`]; streams and tables: [`Stream`], [`Table`] |
 //! | write user code with state | [`Processor`], [`Context`]; stores: [`StoreHandle`], [`StoreRef`], [`StoreView`], [`Rows`] |
-//! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], [`Nullable`] |
+//! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], [`Nullable`], [`List`], [`TimeWindowed`] |
 //! | run a topology | [`Topology::task`] makes a [`TaskGraph`]; it talks to a [`Port`] |
 //! | know what topics it needs | [`Topology::internal_topics`], [`Topology::partitions`] |
 //!
@@ -19,6 +19,7 @@ mod error;
 mod freeze;
 mod graph;
 mod headers;
+mod murmur3;
 mod names;
 mod node;
 mod nodes;
@@ -41,6 +42,7 @@ pub use dsl::{
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};
+pub use murmur3::murmur3_128;
 pub use partitions::Partitions;
 pub use port::{
     Drained, Dropped, Layer, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata, Schedule, SinkIndex,
@@ -49,7 +51,10 @@ pub use port::{
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};
 pub use record::{Change, FixedKeyRecord, Record};
-pub use serde::{ByteArray, F64, I32, I64, Json, Nullable, Serde, SerdeId, U64, Utf8};
+pub use serde::{
+    Bool, ByteArray, ChangeSerde, F32, F64, I16, I32, I64, Json, List, LossyUtf8, Nullable, Serde, SerdeId,
+    SessionWindowed, TimeWindowed, U64, Utf8, UuidText, Void, Windowed,
+};
 pub use store::{
     KeyValue, Logging, Plain, Rows, Stamped, StoreDef, StoreHandle, StoreKind, StoreRef, StoreSet, StoreSpec,
     StoreType, StoreView, TimestampedKeyValue, ValueAndTimestamp, Values, ViewSet,

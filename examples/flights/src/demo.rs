@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::data::Input;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::{self, Replayed};
-use crate::options::{BrokerOption, DemoOptions, EngineOption, RunOptions};
+use crate::options::{BrokerOption, DemoOptions, RunOptions};
 use crate::ports::Ports;
 use crate::run;
 use crate::show::{self, TotalsByCarrier};
@@ -74,10 +74,10 @@ enum StateDir {
 impl StateDir {
     fn prepare(options: &RunOptions) -> Result<Self> {
         let failed = |error| Error::failed("cannot make a temporary state directory").caused_by(error);
-        match (&options.state_dir, options.engine) {
+        match (&options.state_dir, options.engine.persistent()) {
             (Some(path), _) => check_empty(path).map(|()| Self::Given(path.clone())),
-            (None, EngineOption::Mem) => Ok(Self::Without),
-            (None, EngineOption::Rocks) => {
+            (None, false) => Ok(Self::Without),
+            (None, true) => {
                 tempfile::Builder::new().prefix("millpond-flights-").tempdir().map_err(failed).map(Self::Temporary)
             }
         }

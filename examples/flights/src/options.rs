@@ -159,6 +159,18 @@ pub enum EngineOption {
     Mem,
     /// RocksDB; the program must be built with the feature `rocks`
     Rocks,
+    /// The engine of examples/custom-engine, which keeps files too
+    Custom,
+}
+
+impl EngineOption {
+    /// Whether it keeps files, and so needs a state directory.
+    pub const fn persistent(self) -> bool {
+        match self {
+            Self::Mem => false,
+            Self::Rocks | Self::Custom => true,
+        }
+    }
 }
 
 /// A processing guarantee.

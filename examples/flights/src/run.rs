@@ -6,6 +6,7 @@ use std::time::Duration;
 use millpond::broker::Broker;
 use millpond::prelude::*;
 use millpond::runtime::{self, AppBuilder, ClientConfigs, MetricsRegistry, TaskProgress};
+use millpond_example_custom_engine::CustomEngine;
 
 use crate::cluster;
 use crate::error::{Error, ErrorKind, Result};
@@ -32,7 +33,7 @@ pub fn run(options: &RunCommand, ports: &Ports, view: &mut View) -> Result<()> {
     // The cluster has them now.
     settings.client_configs = ClientConfigs::default();
     settings.state_dir = options.run.state_dir.clone().or(settings.state_dir);
-    if options.run.engine == EngineOption::Rocks && settings.state_dir.is_none() {
+    if options.run.engine.persistent() && settings.state_dir.is_none() {
         let error = Error::new(ErrorKind::Usage, "this engine keeps its files in a state directory, and none is given");
         return Err(error.with("remedy", "--state-dir DIR"));
     }
@@ -86,22 +87,21 @@ pub fn start<B: Broker + 'static>(
     let builder = App::builder(APPLICATION).broker(broker).ports(ports);
     let builder = match options.engine {
         EngineOption::Mem => builder.engine(Memory::default()),
-        EngineOption::Rocks => with_rocks(builder, &settings)?,
+        EngineOption::Rocks => with_rocks(builder)?,
+        EngineOption::Custom => builder.engine(CustomEngine::default()),
     };
     builder.settings(settings).start(topology()?).map_err(not_started)
 }
 
 #[cfg(feature = "rocks")]
-fn with_rocks(builder: AppBuilder, settings: &Settings) -> Result<AppBuilder> {
-    // The engine's part of the memory budget that the application takes the other part of.
-    let memory_bytes = runtime::engine_memory(settings).map_err(not_started)?;
-    let rocks = Rocks::new(RocksSettings { memory_bytes, ..RocksSettings::default() });
+fn with_rocks(builder: AppBuilder) -> Result<AppBuilder> {
+    let rocks = Rocks::new(RocksSettings::default());
     let failed = |error| Error::failed("cannot set up RocksDB").caused_by(error);
     Ok(builder.engine(rocks.map_err(failed)?))
 }
 
 #[cfg(not(feature = "rocks"))]
-fn with_rocks(_: AppBuilder, _: &Settings) -> Result<AppBuilder> {
+fn with_rocks(_: AppBuilder) -> Result<AppBuilder> {
     let error = Error::new(ErrorKind::Usage, "this program was built without RocksDB");
     Err(error.with("remedy", "cargo xtask demo --engine rocks"))
 }

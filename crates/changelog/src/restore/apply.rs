@@ -6,7 +6,7 @@ use millpond_broker_api::{Batch, Records, Source};
 use millpond_store_api::{self as store, Chunk, Direction, Range as Keys, Shard, SpaceId, Write, Writes};
 
 use super::{Part, Restore};
-use crate::{ShardMetadata, ValueFormat};
+use crate::{RowScratch, ShardMetadata, ValueFormat};
 
 /// How much goes to a shard at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct Applier {
     runs: Vec<Run>,
     spans: Vec<Span>,
     chunk: Chunk,
-    value: Vec<u8>,
+    scratch: RowScratch,
     blob: Vec<u8>,
 }
 
@@ -223,7 +223,7 @@ impl PolledBatch<'_> {
         metadata: &mut ShardMetadata,
         applied: &mut Applied,
     ) -> store::Result<()> {
-        let Applier { spans, value, blob, .. } = &mut *self.applier;
+        let Applier { spans, scratch, blob, .. } = &mut *self.applier;
         let touched = || spans.iter().filter(|span| !span.records.is_empty());
         if touched().next().is_some() {
             for span in touched() {
@@ -234,7 +234,7 @@ impl PolledBatch<'_> {
                 }
             }
             metadata.encode(blob);
-            let mut writes = Restored { records: self.records, spans, span: 0, at: None, value };
+            let mut writes = Restored { records: self.records, spans, span: 0, at: None, scratch };
             if let Err(error) = shard.apply(&mut writes, blob) {
                 self.put_back(restore, metadata);
                 return Err(error);
@@ -353,7 +353,7 @@ struct Restored<'a> {
     span: usize,
     /// The next record of the current span; `None`: its first.
     at: Option<usize>,
-    value: &'a mut Vec<u8>,
+    scratch: &'a mut RowScratch,
 }
 
 impl Writes for Restored<'_> {
@@ -374,7 +374,7 @@ impl Writes for Restored<'_> {
             self.at = Some(at + 1);
             let Some(record) = self.records.get(at) else { continue };
             let Some(key) = record.key else { continue };
-            let value = span.format.to_store(record.value, record.timestamp, self.value);
+            let value = span.format.to_store(record.value, record.timestamp, record.headers.iter(), self.scratch);
             return Some(Write { space: span.space, key, value });
         }
     }

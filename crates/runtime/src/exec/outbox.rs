@@ -39,14 +39,20 @@ impl Routes {
     pub(crate) fn log(&self, collector: &mut Collector, store: usize, format: ValueFormat, entry: Entry<'_>) -> Result {
         let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
         let change = Change { key: entry.key, value: entry.value, timestamp: entry.timestamp };
-        let logged = format.to_log(change).map_err(|e| Error::store("write a changelog record", e))?;
+        let damaged = |e| Error::store("write a changelog record", e);
+        let logged = format.to_log(change).map_err(damaged)?;
+        let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
+        for header in logged.headers {
+            let header = header.map_err(damaged)?;
+            headers.push(Header { name: header.key, value: header.value });
+        }
         collector.send(&Outgoing {
             topic: *topic,
             partition: self.partition,
             timestamp: logged.timestamp,
             key: Some(logged.key),
             value: logged.value,
-            headers: &[],
+            headers: &headers,
             tag: 0,
         })
     }

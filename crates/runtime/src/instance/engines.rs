@@ -1,4 +1,4 @@
-//! Which engine has which store, where shards lie, and how much memory engines may take.
+//! Which engine has which store, and where shards lie.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::Shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Plan, StorePlan};
 use crate::settings::Settings;
-use crate::state::{self, MemoryBudget, MemorySettings, StateErrorKind, available_memory};
+use crate::state::{self, StateErrorKind};
 use crate::task::locks::TaskHold;
 use crate::task::stores::ShardPlace;
 
@@ -64,7 +64,12 @@ fn engine_of(engines: &[Arc<dyn Engine>], store: &StorePlan) -> Result<usize> {
     })
 }
 
-pub(super) fn check_engines(plan: &Plan, engines: &[Arc<dyn Engine>], settings: &Settings) -> Result {
+/// The engines that have stores, checked.
+pub(super) fn engines_in_use(
+    plan: &Plan,
+    engines: &[Arc<dyn Engine>],
+    settings: &Settings,
+) -> Result<Vec<Arc<dyn Engine>>> {
     let stores: Vec<&StorePlan> = plan.subs.iter().flat_map(|s| &s.stores).collect();
     if engines.is_empty() && !stores.is_empty() {
         return Err(Error::new(ErrorKind::Config, "choose a store's engine").remedy("give the application an engine"));
@@ -73,7 +78,8 @@ pub(super) fn check_engines(plan: &Plan, engines: &[Arc<dyn Engine>], settings: 
     for store in stores {
         used.insert(engine_of(engines, store)?);
     }
-    for engine in used.into_iter().filter_map(|i| engines.get(i)) {
+    let used: Vec<_> = used.into_iter().filter_map(|i| engines.get(i).cloned()).collect();
+    for engine in &used {
         if engine.persistent() && settings.state_dir.is_none() {
             return Err(Error::new(ErrorKind::Config, "choose a store's engine")
                 .with("engine", engine.name())
@@ -81,20 +87,5 @@ pub(super) fn check_engines(plan: &Plan, engines: &[Arc<dyn Engine>], settings: 
                 .remedy("set `state.dir`: the engine keeps its files there"));
         }
     }
-    Ok(())
-}
-
-pub(super) fn memory(settings: &Settings) -> Result<MemoryBudget> {
-    let memory = MemorySettings {
-        budget: settings.memory_budget,
-        cache_max: settings.cache_max,
-        uncommitted_max: settings.uncommitted_max,
-    };
-    let available = available_memory(&|path| std::fs::read_to_string(path));
-    MemoryBudget::plan(&memory, available).map_err(|e| Error::new(ErrorKind::Config, "plan memory").caused_by(e))
-}
-
-/// How much of the memory budget engines may use, in bytes: for those who make them.
-pub fn engine_memory(settings: &Settings) -> Result<u64> {
-    memory(settings).map(|m| m.block_cache + m.write_buffers)
+    Ok(used)
 }

@@ -2,6 +2,7 @@
 
 mod closing;
 mod engines;
+mod memory;
 mod shared;
 
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use crate::error::{Error, Result};
 use crate::group::{GroupMember, WorkerHandle};
 use crate::ports::Ports;
 use crate::settings::Settings;
+use crate::state::MemorySettings;
 use crate::task::TaskId;
 use crate::topics;
 use crate::worker::{Ends, Pulse, ToMember, Worker};
 
 pub(crate) use self::closing::Closing;
-pub use self::engines::engine_memory;
 pub(crate) use self::shared::Shared;
 
 /// What an instance is made of.
@@ -123,6 +124,16 @@ impl Instance {
     /// Whether anything was processed that is not committed.
     pub fn has_uncommitted(&self) -> bool {
         self.workers.iter().any(|w| w.has_uncommitted())
+    }
+
+    /// Changes the memory budget while all is running: overlays, input queues and engines follow within a moment. What is
+    /// `None` is as it would be by default, whatever the settings said at the start. Caching that was off stays off.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for numbers that do not fit together; nothing has changed then.
+    pub fn set_memory(&self, settings: &MemorySettings) -> Result {
+        self.shared.memory.set(settings)
     }
 
     /// All tasks of the instance, with the worker that has them and their state.

@@ -8,14 +8,15 @@ use millpond_broker_api::{Broker, ProducerOptions};
 use millpond_store_api::Engine;
 use millpond_topology::Topology;
 
-use super::engines::{check_engines, memory};
+use super::engines::engines_in_use;
+use super::memory::Memory;
 use super::{Closing, InstanceSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::Collector;
 use crate::plan::Plan;
 use crate::ports::{Bug, FailPoint, Ports};
 use crate::settings::{Guarantee, Settings};
-use crate::state::{Budget, StateDir};
+use crate::state::StateDir;
 use crate::task::TaskId;
 use crate::task::locks::{TaskHold, TaskLocks};
 use crate::topics;
@@ -29,8 +30,7 @@ pub(crate) struct Shared {
     pub(super) engines: Vec<Arc<dyn Engine>>,
     pub(crate) ports: Ports,
     state_dir: Option<StateDir>,
-    pub(crate) budget: Arc<Budget>,
-    pub(crate) caching: bool,
+    pub(crate) memory: Memory,
     pub(crate) commit_interval: Duration,
     pub(crate) locks: TaskLocks,
     /// How long is left when the instance is being closed.
@@ -51,8 +51,7 @@ impl Shared {
         let InstanceSpec { settings, topology, broker, engines, ports } = spec;
         settings.validate()?;
         let plan = topics::resolve(&topology, &settings, &*broker)?;
-        check_engines(&plan, &engines, &settings)?;
-        let memory = memory(&settings)?;
+        let memory = Memory::new(&settings, engines_in_use(&plan, &engines, &settings)?)?;
         let mut draw = || ports.random.draw();
         let state_dir = match &settings.state_dir {
             Some(root) => Some(StateDir::open(root, &settings.application_id, &mut draw)?),
@@ -63,8 +62,7 @@ impl Shared {
         Ok(Self {
             group: settings.application_id.as_str().into(),
             plan: Arc::new(plan),
-            budget: Arc::new(memory.overlays()),
-            caching: memory.cache > 0,
+            memory,
             commit_interval: settings.effective_commit_interval(),
             locks: TaskLocks::default(),
             closing: Arc::new(Closing::new(ports.clock.clone(), settings.request_timeout)),

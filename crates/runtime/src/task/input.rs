@@ -1,5 +1,6 @@
 //! An input partition of a task: its queue, and how far it is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::{Offset, Source};
@@ -9,6 +10,7 @@ use super::queue::Queue;
 use crate::exec::Failure;
 use crate::plan::InputPlan;
 use crate::settings::OffsetReset;
+use crate::state::{QueueBudget, QueueShare};
 
 /// One partition that a task reads.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Input {
     /// Where to begin without a committed offset; `None`: as the settings say.
     pub(crate) reset: Option<OffsetReset>,
     pub(crate) queue: Queue,
+    /// Its part of the memory for queues.
+    share: QueueShare,
     /// The next offset to be processed: what a commit covers.
     pub(crate) next: Offset,
     /// What was committed last.
@@ -43,7 +47,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    pub(crate) fn new(plan: &InputPlan, partition: i32, source: u32) -> Self {
+    pub(crate) fn new(plan: &InputPlan, partition: i32, source: u32, queues: &Arc<QueueBudget>) -> Self {
         let source = Source(source);
         Self {
             source,
@@ -54,6 +58,7 @@ impl Input {
             extractor: plan.extractor,
             reset: plan.reset,
             queue: Queue::new(source),
+            share: QueueShare::new(queues),
             next: 0,
             committed: None,
             partition_time: -1,
@@ -69,6 +74,18 @@ impl Input {
     pub(crate) fn forget(&mut self) {
         self.queue.clear();
         (self.paused, self.head_time, self.head_failure, self.idle_since) = (false, None, None, None);
+    }
+
+    /// Whether more waits than may: more than `records` (`buffered.records.per.partition`), or more bytes than its part of
+    /// the memory for queues. One batch more than that is held, since what was polled is taken; and one record may be
+    /// more than the part.
+    pub(crate) fn is_full(&self, records: usize) -> bool {
+        self.queue.len() > records || self.queue.bytes() > self.share.limit()
+    }
+
+    /// Whether so little waits that more should be fetched: half of what may. An empty queue always is.
+    pub(crate) fn is_drained(&self, records: usize) -> bool {
+        self.queue.len() <= records / 2 && self.queue.bytes() <= self.share.limit() / 2
     }
 
     /// Whether there is progress that is not committed.

@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Outbox, Routes, SinkRoute};
 use crate::output::Collector;
 use crate::plan::{Plan, SubPlan};
-use crate::state::DrainedEntry;
+use crate::state::{DrainedEntry, QueueBudget};
 
 pub use id::TaskId;
 pub(crate) use input::Input;
@@ -68,16 +68,24 @@ pub(crate) struct Task {
     /// Whether its last turn has processed anything.
     pub(crate) progressed: bool,
     pub(crate) counts: Counts,
+    /// What the metrics were told of the queues last.
+    pub(crate) queued_told: usize,
 }
 
 impl Task {
-    pub(crate) fn new(id: TaskId, plan: &Arc<Plan>, collector: &mut Collector, next_source: &mut u32) -> Result<Self> {
+    pub(crate) fn new(
+        id: TaskId,
+        plan: &Arc<Plan>,
+        queues: &Arc<QueueBudget>,
+        collector: &mut Collector,
+        next_source: &mut u32,
+    ) -> Result<Self> {
         let unknown = || Error::new(ErrorKind::Config, "make a task").with("unknown task", id);
         let sub = plan.sub(id).ok_or_else(unknown)?;
         let mut inputs = Vec::new();
         for input in sub.inputs.iter().filter(|i| id.partition < i.partitions) {
             *next_source += 1;
-            inputs.push(Input::new(input, id.partition, *next_source));
+            inputs.push(Input::new(input, id.partition, *next_source, queues));
         }
         let routes = routes(id, sub, collector);
         Ok(Self {
@@ -98,6 +106,7 @@ impl Task {
             dirty: false,
             progressed: true,
             counts: Counts::default(),
+            queued_told: 0,
         })
     }
 
@@ -107,6 +116,11 @@ impl Task {
 
     pub(crate) fn is_running(&self) -> bool {
         self.state == TaskState::Running
+    }
+
+    /// Bytes of the records that wait.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.inputs.iter().map(|i| i.queue.bytes()).sum()
     }
 
     pub(crate) fn sub_plan(&self) -> Option<&SubPlan> {

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Failure, RecordInfo, TaskPort, catch};
 use crate::output::Collector;
 use crate::settings::{ErrorPolicy, Settings};
-use crate::state::Budget;
+use crate::state::{Budget, Excess};
 
 /// What processing needs beside the task.
 pub(crate) struct Processing<'a> {
@@ -99,11 +99,11 @@ impl Task {
     }
 
     /// Frees what this task's overlays hold too much: clean entries first, then the oldest pending ones are drained.
-    pub(crate) fn make_room(&mut self, cx: &mut Processing<'_>, budget: &Budget) -> Result {
+    pub(crate) fn make_room(&mut self, cx: &mut Processing<'_>, excess: Excess) -> Result {
         let places = self.stores.as_ref().map_or(0, |s| s.stores().len());
         for place in 0..places {
             let Some((store, _)) = self.stores.as_mut().and_then(|s| s.at(place)) else { continue };
-            let to_free = budget.to_free(store.overlay.cache_bytes());
+            let to_free = excess.part(store.overlay.cache_bytes());
             if to_free == 0 {
                 continue;
             }

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 use millpond_broker_api::{Header, Headers, NoHeaders, Offset, Record, Records, Source};
 
 const CHUNK: usize = 64 << 10;
+/// What a record takes beside its bytes.
+const BESIDE: usize = size_of::<Entry>();
 
 /// Where a record's bytes lie: key, value and headers one after the other in the chunk that is in front when it is.
 struct Entry {
@@ -24,6 +26,12 @@ struct Chunk {
     bytes: Vec<u8>,
     /// Records that were not popped yet.
     waiting: usize,
+}
+
+impl Chunk {
+    fn is_oversized(&self) -> bool {
+        self.bytes.capacity() > 2 * CHUNK
+    }
 }
 
 /// The queue of one input partition, in log order.
@@ -48,19 +56,17 @@ impl Queue {
         self.entries.is_empty()
     }
 
-    /// Bytes of keys, values and headers.
+    /// Bytes of keys, values and headers, and what is kept beside them. Free room in chunks is not counted: of an empty
+    /// queue no more than two of [`CHUNK`] bytes is kept.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
-        self.spare = self.chunks.pop_front().or(self.spare.take()).map(|mut chunk| {
-            chunk.bytes.clear();
-            chunk.waiting = 0;
-            chunk
-        });
-        self.chunks.clear();
+        while let Some(chunk) = self.chunks.pop_front() {
+            self.reuse(chunk);
+        }
         self.bytes = 0;
     }
 
@@ -82,7 +88,7 @@ impl Queue {
         }
         let headers = chunk.bytes.len() - before_headers;
         chunk.waiting += 1;
-        self.bytes += need + headers;
+        self.bytes += need + headers + BESIDE;
         self.entries.push_back(Entry {
             offset: record.offset,
             timestamp: record.timestamp,
@@ -147,14 +153,23 @@ impl Queue {
 
     pub(crate) fn pop(&mut self) {
         let (Some(e), Some(chunk)) = (self.entries.pop_front(), self.chunks.front_mut()) else { return };
-        self.bytes -= (e.key.unwrap_or(0) + e.value.unwrap_or(0) + e.headers) as usize;
+        self.bytes -= BESIDE + (e.key.unwrap_or(0) + e.value.unwrap_or(0) + e.headers) as usize;
         chunk.waiting -= 1;
         if chunk.waiting == 0 {
             chunk.bytes.clear();
             // The last chunk stays where it is, empty, for the next record.
-            if self.chunks.len() > 1 {
-                self.spare = self.chunks.pop_front();
+            if chunk.is_oversized() || self.chunks.len() > 1 {
+                self.chunks.pop_front().into_iter().for_each(|chunk| self.reuse(chunk));
             }
+        }
+    }
+
+    /// Keeps a chunk for later, unless a huge record has made it huge: such memory goes back.
+    fn reuse(&mut self, mut chunk: Chunk) {
+        if !chunk.is_oversized() {
+            chunk.bytes.clear();
+            chunk.waiting = 0;
+            self.spare = Some(chunk);
         }
     }
 }
@@ -273,6 +288,31 @@ mod tests {
             queue.push(&record(1, Some(b"k"), Some(&value), &none));
             assert_eq!(queue.front().and_then(|r| r.value.map(<[u8]>::len)), Some(size));
             queue.pop();
+        }
+    }
+
+    #[test]
+    fn the_memory_of_huge_records_goes_back() {
+        let mut queue = Queue::new(Source(0));
+        let none = One(vec![]);
+        let kept = |queue: &Queue| -> usize {
+            queue.chunks.iter().chain(&queue.spare).map(|chunk| chunk.bytes.capacity()).sum()
+        };
+        let huge = vec![7; 100 * CHUNK];
+        for clear in [false, true] {
+            for i in 0..10 {
+                queue.push(&record(i, None, Some(&huge), &none));
+                queue.push(&record(i, None, Some(b"small"), &none));
+            }
+            assert!(queue.bytes() > 1000 * CHUNK && kept(&queue) < 2 * queue.bytes());
+            if clear {
+                queue.clear();
+            }
+            while !queue.is_empty() {
+                queue.pop();
+            }
+            assert_eq!(queue.bytes(), 0);
+            assert!(kept(&queue) <= 4 * CHUNK, "{} bytes are kept", kept(&queue));
         }
     }
 

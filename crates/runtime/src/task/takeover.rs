@@ -291,13 +291,13 @@ fn open_stores(shared: &crate::instance::Shared, task: &Task) -> Result<TaskStor
     match TaskStores::open(
         &plan.stores,
         shared.shard_places(task.hold(), &plan.stores, false)?,
-        shared.caching,
-        &shared.budget,
+        shared.memory.caching,
+        &shared.memory.overlays,
     ) {
         Err(e) if is_damaged(&e) => {
             tracing::error!(task = %task.id, "sets damaged files aside: {}", e.chain());
             let anew = shared.shard_places(task.hold(), &plan.stores, true)?;
-            TaskStores::open(&plan.stores, anew, shared.caching, &shared.budget)
+            TaskStores::open(&plan.stores, anew, shared.memory.caching, &shared.memory.overlays)
         }
         opened => opened,
     }

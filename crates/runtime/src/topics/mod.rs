@@ -147,8 +147,8 @@ pub(crate) fn dry_run(shared: &Shared) -> Result {
     let mut collector = shared.collector(0)?;
     for sub_topology in 0..shared.plan.subs.len() as u32 {
         let id = crate::TaskId { sub_topology, partition: 0 };
-        let mut task = crate::task::Task::new(id, &shared.plan, &mut collector, &mut 0)?;
-        task.dry_run(&shared.topology, shared.caching, &shared.budget, shared.ports.clock.wall_ms())?;
+        let mut task = crate::task::Task::new(id, &shared.plan, &shared.memory.queues, &mut collector, &mut 0)?;
+        task.dry_run(&shared.topology, shared.memory.caching, &shared.memory.overlays, shared.ports.clock.wall_ms())?;
     }
     Ok(())
 }

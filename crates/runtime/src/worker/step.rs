@@ -139,6 +139,7 @@ impl Worker {
 
     /// Moves what the consumer has into the queues. Answers whether there was anything.
     fn poll(&mut self, max_wait: Duration) -> Result<bool> {
+        self.pause_full()?;
         let batch = match self.consumer.poll(max_wait) {
             Ok(batch) => batch,
             Err(e) if e.kind() == broker::ErrorKind::Retriable => return Ok(false),
@@ -163,9 +164,6 @@ impl Worker {
         let faults: Vec<(Source, broker::Error)> = batch.faults.to_vec();
         for (source, error) in faults {
             self.input_fault(source, error)?;
-        }
-        if busy {
-            self.pause_full()?;
         }
         Ok(busy)
     }
@@ -214,7 +212,7 @@ impl Worker {
     /// inputs instead would throw away what was fetched ahead, again and again.
     fn is_backlogged(&self) -> bool {
         let limit = self.shared.settings.buffered_records;
-        let is_full = |t: &Task| t.inputs.iter().any(|i| i.queue.len() > limit);
+        let is_full = |t: &Task| t.inputs.iter().any(|i| i.is_full(limit));
         !self.is_paused() && self.tasks.iter().any(|t| t.is_running() && t.progressed && is_full(t))
     }
 
@@ -224,24 +222,31 @@ impl Worker {
         let all = self.is_paused();
         let mut changes = Vec::new();
         for input in self.tasks.iter_mut().filter(|t| all || !t.progressed).flat_map(|t| &mut t.inputs) {
-            if !input.paused && input.queue.len() > limit {
+            if !input.paused && input.is_full(limit) {
                 input.paused = true;
                 changes.push(Change::Pause(input.source));
             }
         }
-        self.consumer.assign(&changes).map_err(|e| Error::broker("pause a partition", e))
+        self.change_inputs("pause a partition", &changes)
     }
 
     fn resume_drained(&mut self) -> Result {
-        let limit = self.shared.settings.buffered_records / 2;
+        let limit = self.shared.settings.buffered_records;
         let mut changes = Vec::new();
         for input in self.tasks.iter_mut().flat_map(|t| &mut t.inputs) {
-            if input.paused && input.queue.len() <= limit {
+            if input.paused && input.is_drained(limit) {
                 input.paused = false;
                 changes.push(Change::Resume(input.source));
             }
         }
-        self.consumer.assign(&changes).map_err(|e| Error::broker("resume a partition", e))
+        self.change_inputs("resume a partition", &changes)
+    }
+
+    fn change_inputs(&mut self, op: &'static str, changes: &[Change<'_>]) -> Result {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.consumer.assign(changes).map_err(|e| Error::broker(op, e))
     }
 
     /// Gives every running task a turn. If a record fails, and the application stops with it, what was done before is whole
@@ -302,18 +307,16 @@ impl Worker {
     /// Keeps the overlays within their budget: clean entries go first, then the oldest pending ones are drained, without a
     /// commit; too much that is logged asks for a commit.
     fn make_room(&mut self) -> Result {
-        if self.shared.budget.over_uncommitted() && !self.commit_asked {
+        if self.shared.memory.overlays.over_uncommitted() && !self.commit_asked {
             self.commit_asked = true;
             self.shared.ports.metrics.add(Counter::EarlyCommitTotal, Scope::Worker(self.number), 1);
         }
-        if self.shared.budget.over_cache().is_none() {
-            return Ok(());
-        }
+        let Some(excess) = self.shared.memory.overlays.excess() else { return Ok(()) };
         let shared = self.shared.clone();
         let mut cx = Processing::begin(&shared, &mut self.collector);
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             self.at_work = Some(task.id);
-            task.make_room(&mut cx, &shared.budget)?;
+            task.make_room(&mut cx, excess)?;
         }
         Ok(())
     }
@@ -385,13 +388,14 @@ impl Worker {
     fn report(&mut self) {
         let metrics = &self.shared.ports.metrics;
         for task in &mut self.tasks {
-            let counts = std::mem::take(&mut task.counts);
+            let (counts, queued) = (std::mem::take(&mut task.counts), task.queued_bytes());
+            let scope = Scope::Task(task.id);
+            if queued != std::mem::replace(&mut task.queued_told, queued) {
+                metrics.set(Gauge::InputBufferBytes, scope, queued as u64);
+            }
             if counts == Counts::default() {
                 continue;
             }
-            let queued: usize = task.inputs.iter().map(|i| i.queue.bytes()).sum();
-            metrics.set(Gauge::InputBufferBytes, Scope::Task(task.id), queued as u64);
-            let scope = Scope::Task(task.id);
             for (counter, n) in [
                 (Counter::ProcessTotal, counts.processed),
                 (Counter::DroppedRecordsTotal, counts.dropped),
@@ -404,7 +408,6 @@ impl Worker {
                 }
             }
         }
-        metrics.set(Gauge::CacheBytes, Scope::Client, self.shared.budget.cache() as u64);
-        metrics.set(Gauge::UncommittedBytes, Scope::Client, self.shared.budget.uncommitted() as u64);
+        self.shared.memory.report(self.shared.ports.clock.now(), &**metrics);
     }
 }

@@ -56,6 +56,11 @@ impl<S: SpaceMut + ?Sized> KeyValue<'_, S> {
         self.space.put(key, Some(value))
     }
 
+    /// Sets or, with `None`, deletes keys, in this order: a later row of a key wins. Reads nothing.
+    pub fn put_all<'r>(&mut self, rows: impl IntoIterator<Item = (&'r [u8], Option<&'r [u8]>)>) -> Result<()> {
+        rows.into_iter().try_for_each(|(key, value)| self.space.put(key, value))
+    }
+
     /// Deletes a key; reads nothing.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.space.put(key, None)

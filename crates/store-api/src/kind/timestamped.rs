@@ -94,6 +94,15 @@ impl<S: SpaceMut + ?Sized> TimestampedKeyValue<'_, S> {
         self.space.put(key, Some(&self.scratch))
     }
 
+    /// Sets a key that has no value; answers whether it did.
+    pub fn put_if_absent(&mut self, key: &[u8], value: ValueAndTimestamp<'_>) -> Result<bool> {
+        let absent = self.space.get(key)?.is_none();
+        if absent {
+            self.put(key, value)?;
+        }
+        Ok(absent)
+    }
+
     /// Deletes a key.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.space.put(key, None)

@@ -65,6 +65,7 @@ faults! {
     a_row_is_repeated_at_a_chunks_end: RepeatedAtChunkEnd => cursor::a_walk_over_thousands_of_rows;
     drop_below_drops_its_key: DropBelowInclusive => shard::drop_below_keeps_what_is_not_below, durable::drop_below_then_reopen;
     drop_below_drops_from_all_spaces: DropBelowEverywhere => shard::drop_below_keeps_what_is_not_below, durable::drop_below_then_reopen;
+    drop_below_drops_the_bucket_at_its_key: DropBelowTakesTheBucket => expiry::dropping_dead_buckets_changes_no_read, durable::expired_rows_stay_unseen;
     a_reader_stands_still: ReaderStandsStill => reader::a_reader_follows_the_writer;
     a_reader_outlives_its_shard: ReaderOutlives => reader::a_reader_after_close, reader::a_reader_after_destroy, reader::a_reader_after_drop;
     a_walk_is_not_as_isolated_as_declared: IsolationOverstated => reader::a_walk_goes_on_over_a_batch;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use millpond_store_api::{
-    Capabilities, Cursor, Direction, Empty, Engine, Error, ErrorKind, Flush, Isolation, List, Range, Read, Result, Row,
-    Shard, ShardReader, ShardSpec, SpaceId, SpaceSpec, Write, Writes,
+    Capabilities, Cursor, Direction, Empty, Engine, EngineMemory, Error, ErrorKind, Flush, Isolation, List, Range,
+    Read, Result, Row, Shard, ShardReader, ShardSpec, SpaceId, SpaceSpec, Write, Writes,
 };
 use millpond_store_mem::MemEngine;
 
@@ -38,6 +38,7 @@ pub(crate) enum Fault {
     RepeatedAtChunkEnd,
     DropBelowInclusive,
     DropBelowEverywhere,
+    DropBelowTakesTheBucket,
     ReaderStandsStill,
     ReaderOutlives,
     IsolationOverstated,
@@ -122,6 +123,14 @@ impl Engine for Faulty {
         let metadata = inner.committed().map(<[u8]>::to_vec);
         let promised = spec.unlogged && self.fault == Fault::UnloggedPromised;
         Ok(Box::new(FaultyShard { inner, fault: self.fault, names, promised, metadata, batches: 0 }))
+    }
+
+    fn set_memory(&self, bytes: u64) {
+        self.inner.set_memory(bytes);
+    }
+
+    fn memory(&self) -> EngineMemory {
+        self.inner.memory()
     }
 }
 
@@ -381,6 +390,7 @@ impl Shard for FaultyShard {
         let own = inner_space(&self.names, space);
         match self.fault {
             Fault::DropBelowInclusive => self.inner.drop_below(own, &[key, b"\0"].concat()),
+            Fault::DropBelowTakesTheBucket => self.inner.drop_below(own, &[key, &[0xFF; 64]].concat()),
             Fault::DropBelowEverywhere => {
                 self.names.iter().try_for_each(|(_, inner)| self.inner.drop_below(*inner, key))
             }

@@ -62,7 +62,7 @@ use std::time::Duration;
 
 use millpond_broker_api::Broker;
 use millpond_broker_mem::{EmbeddedBroker, ManualClock};
-use millpond_runtime::{Counter, MetricsRegistry, Result, TaskId, TaskState};
+use millpond_runtime::{Counter, MemorySettings, MetricsRegistry, Result, TaskId, TaskState};
 use millpond_store_mem::SimulatedDisk;
 use millpond_topology::{Serde, Topology};
 
@@ -165,6 +165,11 @@ impl Driver {
     /// Moves the wall clock on in one leap: punctuations that were missed collapse into one call, as after a long pause.
     pub fn advance(&self, by: Duration) -> Result {
         self.process().advance(by)
+    }
+
+    /// Changes the memory budget of the running process, as `App::set_memory` does; a restart begins with the settings again.
+    pub fn set_memory(&self, settings: &MemorySettings) -> Result {
+        self.process().set_memory(settings)
     }
 
     /// Stops in good order and starts again; state is kept.

@@ -10,7 +10,8 @@ use millpond_broker_api::{Broker, Clock, Header, NewTopic, Outgoing, Producer, P
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, Options};
 use millpond_changelog::partition_for_key;
 use millpond_runtime::{
-    Error, ErrorKind, Instance, InstanceSpec, MetricsRegistry, Ports, Random, Result, Settings, TaskId, TaskState,
+    Error, ErrorKind, Instance, InstanceSpec, MemorySettings, MetricsRegistry, Ports, Random, Result, Settings, TaskId,
+    TaskState,
 };
 use millpond_store_api::{Engine, Space};
 use millpond_store_mem::{MemEngine, SimulatedDisk};
@@ -273,6 +274,10 @@ impl Process {
         self.settle()?;
         self.clock.advance(by);
         self.settle()
+    }
+
+    pub(super) fn set_memory(&mut self, settings: &MemorySettings) -> Result {
+        self.instance()?.set_memory(settings)
     }
 
     pub(super) fn stop(&mut self) -> Result {

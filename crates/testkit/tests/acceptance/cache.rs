@@ -1,6 +1,6 @@
 //! Caching: what is coalesced, in which order it is drained, and that memory has a bound.
 
-use millpond_runtime::{Counter, Gauge, Scope};
+use millpond_runtime::{Counter, Gauge, MemorySettings, Scope};
 use millpond_testkit::{Driver, DriverBuilder};
 use millpond_topology::{
     Consumed, Grouped, I64, Materialized, Nullable, Produced, StoreRef, TimestampedKeyValue, Utf8, ValueAndTimestamp,
@@ -208,6 +208,13 @@ fn b041_the_cache_keeps_to_its_bound() {
     input.pipe("small", "y", 2_001).unwrap();
     driver.commit().unwrap();
     assert!(metrics.gauge(Gauge::CacheBytes, Scope::Client).unwrap() <= limit);
+    // It shrinks while all is running, to nothing at last: the next record finds it so.
+    for (n, limit) in [(2_002, 8 << 10), (2_003, 0)] {
+        driver.set_memory(&MemorySettings { cache_max: Some(limit), ..MemorySettings::default() }).unwrap();
+        input.pipe("small", "y", n).unwrap();
+        let held = metrics.gauge(Gauge::CacheBytes, Scope::Client).unwrap();
+        assert!(held <= limit + 2_000, "at most one entry above {limit}: {held}");
+    }
     let rows = driver.store("rows", Utf8, Utf8);
     assert_eq!(rows.get("large").map(|v| v.len()), Some(500_000));
     assert_eq!(rows.all().len(), 1_002);

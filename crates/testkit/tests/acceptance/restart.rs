@@ -2,7 +2,7 @@
 
 use millpond_broker_api::Broker;
 use millpond_runtime::{Counter, Guarantee, TaskState};
-use millpond_store_api::{Engine, Shard, ShardSpec};
+use millpond_store_api::{Engine, EngineMemory, Shard, ShardSpec};
 use millpond_store_mem::{MemEngine, SimulatedDisk};
 use millpond_testkit::{Driver, DriverBuilder};
 use millpond_topology::{Consumed, I64, Materialized, Produced, Utf8};
@@ -89,6 +89,7 @@ fn b097_logs_of_zero_one_and_two_records() {
 /// An engine under another name, so that an application can have two.
 struct Volatile(MemEngine);
 
+#[deny(clippy::missing_trait_methods)]
 impl Engine for Volatile {
     fn name(&self) -> &'static str {
         "volatile"
@@ -100,6 +101,14 @@ impl Engine for Volatile {
 
     fn open(&self, spec: &ShardSpec<'_>) -> millpond_store_api::Result<Box<dyn Shard>> {
         self.0.open(spec)
+    }
+
+    fn set_memory(&self, bytes: u64) {
+        self.0.set_memory(bytes);
+    }
+
+    fn memory(&self) -> EngineMemory {
+        self.0.memory()
     }
 }
 

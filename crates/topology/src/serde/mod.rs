@@ -1,17 +1,25 @@
 //! Serdes: how keys and values become bytes and come back, and what null means to them.
 
+mod change;
 mod coder;
 mod json;
+mod list;
 mod nullable;
 mod primitive;
+mod text;
+mod windowed;
 
 use std::any::TypeId;
 use std::sync::Arc;
 
+pub use change::ChangeSerde;
 pub(crate) use coder::Coder;
 pub use json::Json;
+pub use list::List;
 pub use nullable::Nullable;
-pub use primitive::{ByteArray, F64, I32, I64, U64, Utf8};
+pub use primitive::{Bool, ByteArray, F32, F64, I16, I32, I64, U64, Void};
+pub use text::{LossyUtf8, Utf8, UuidText};
+pub use windowed::{SessionWindowed, TimeWindowed, Windowed};
 
 use crate::error::Result;
 
@@ -77,6 +85,12 @@ pub trait Serde<T>: Send + Sync + 'static {
     fn ordered(&self) -> bool {
         false
     }
+
+    /// The number of bytes of every value, if [`List`] is to leave the lengths out. It MUST be `None`, the default, for what
+    /// Kafka's list serializer writes with lengths: everything but short, int, long, float, double and UUID.
+    fn constant_size(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl<T: 'static, S: Serde<T> + ?Sized> Serde<T> for Arc<S> {
@@ -102,6 +116,10 @@ impl<T: 'static, S: Serde<T> + ?Sized> Serde<T> for Arc<S> {
 
     fn ordered(&self) -> bool {
         (**self).ordered()
+    }
+
+    fn constant_size(&self) -> Option<usize> {
+        (**self).constant_size()
     }
 }
 

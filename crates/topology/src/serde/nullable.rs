@@ -44,4 +44,8 @@ impl<T: 'static, S: Serde<T>> Serde<Option<T>> for Nullable<S> {
     fn ordered(&self) -> bool {
         self.0.ordered()
     }
+
+    fn constant_size(&self) -> Option<usize> {
+        self.0.constant_size()
+    }
 }

@@ -2,31 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::serde::{Serde, SerdeId};
-
-/// Text as UTF-8. Bytes that are not UTF-8 are an error (Kafka's reader would replace them).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Utf8;
-
-impl Serde<String> for Utf8 {
-    fn encode(&self, value: &String, out: &mut Vec<u8>) -> Result {
-        out.extend_from_slice(value.as_bytes());
-        Ok(())
-    }
-
-    fn decode(&self, bytes: &[u8]) -> Result<String> {
-        Ok(std::str::from_utf8(bytes)?.to_owned())
-    }
-
-    fn identity(&self) -> SerdeId {
-        SerdeId::of::<Self>()
-    }
-
-    fn ordered(&self) -> bool {
-        true
-    }
-}
 
 /// Bytes as they are: `Serde<Bytes>` and `Serde<Vec<u8>>`. Decoding copies them out of the record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,6 +72,10 @@ macro_rules! big_endian {
             fn ordered(&self) -> bool {
                 $ordered
             }
+
+            fn constant_size(&self) -> Option<usize> {
+                Some(size_of::<$type>())
+            }
         }
     };
 }
@@ -109,18 +90,109 @@ big_endian! {
     I32(i32), ordered: false
 }
 big_endian! {
-    /// A 64-bit float, 8 bytes big endian, as Kafka's `DoubleSerializer`; range scans are refused, see [`I64`].
-    F64(f64), ordered: false
+    /// A signed 16-bit integer, 2 bytes big endian, as Kafka's `ShortSerializer`; range scans are refused, see [`I64`].
+    I16(i16), ordered: false
 }
 big_endian! {
     /// An unsigned 64-bit integer, 8 bytes big endian: the bytes of [`I64`] for numbers that both can hold, in order.
     U64(u64), ordered: true
 }
 
+macro_rules! float {
+    ($(#[$doc:meta])* $name:ident($type:ident)) => {
+        $(#[$doc])*
+        ///
+        /// Range scans are refused, see [`I64`]. All NaNs are written alike, as Java does: what a processor computes has other
+        /// bits than `NAN`.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name;
+
+        impl Serde<$type> for $name {
+            #[inline]
+            fn encode(&self, value: &$type, out: &mut Vec<u8>) -> Result {
+                let value = if value.is_nan() { $type::NAN } else { *value };
+                out.extend_from_slice(&value.to_be_bytes());
+                Ok(())
+            }
+
+            #[inline]
+            fn decode(&self, bytes: &[u8]) -> Result<$type> {
+                Ok($type::from_be_bytes(bytes.try_into()?))
+            }
+
+            fn constant_size(&self) -> Option<usize> {
+                Some(size_of::<$type>())
+            }
+        }
+    };
+}
+
+float! {
+    /// A 64-bit float, 8 bytes big endian, as Kafka's `DoubleSerializer`.
+    F64(f64)
+}
+float! {
+    /// A 32-bit float, 4 bytes big endian, as Kafka's `FloatSerializer`.
+    F32(f32)
+}
+
+/// A truth value, one byte, as Kafka's `BooleanSerializer`: 1 or 0. Any other byte is an error.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bool;
+
+impl Serde<bool> for Bool {
+    fn encode(&self, value: &bool, out: &mut Vec<u8>) -> Result {
+        out.push(u8::from(*value));
+        Ok(())
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<bool> {
+        match bytes {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(Error::new(ErrorKind::Deserialization, "read a truth value").with("bytes", bytes.len())),
+        }
+    }
+
+    fn identity(&self) -> SerdeId {
+        SerdeId::of::<Self>()
+    }
+
+    fn ordered(&self) -> bool {
+        true
+    }
+}
+
+/// Nothing: null and no other bytes, as Kafka's `VoidSerializer`. For keys or values that a topic does not have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Void;
+
+impl Serde<()> for Void {
+    fn encode(&self, _: &(), _: &mut Vec<u8>) -> Result {
+        Err(Error::new(ErrorKind::Serialization, "write nothing as bytes"))
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<()> {
+        Err(Error::new(ErrorKind::Deserialization, "read nothing from bytes").with("bytes", bytes.len()))
+    }
+
+    fn null(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn is_null(&self, (): &()) -> bool {
+        true
+    }
+
+    fn identity(&self) -> SerdeId {
+        SerdeId::of::<Self>()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serde::Nullable;
+    use crate::serde::{Nullable, Utf8};
 
     fn bytes<T>(serde: &impl Serde<T>, value: &T) -> Vec<u8> {
         let mut out = b"before".to_vec();
@@ -145,7 +217,6 @@ mod tests {
         }
         for raw in [[0_u8; 8], [0xFF; 8], [0x7F, 0xF8, 0, 0, 0, 0, 0, 1]] {
             assert_eq!(bytes(&I64, &I64.decode(&raw).unwrap()), raw);
-            assert_eq!(bytes(&F64, &F64.decode(&raw).unwrap()), raw);
             assert_eq!(bytes(&U64, &U64.decode(&raw).unwrap()), raw);
         }
     }
@@ -154,7 +225,21 @@ mod tests {
     fn wrong_lengths_and_bad_text_are_errors() {
         assert!(I64.decode(&[1; 7]).is_err());
         assert!(I32.decode(&[]).is_err());
+        assert!(I16.decode(&[1]).is_err());
+        assert!(F32.decode(&[0; 8]).is_err());
+        assert!(Bool.decode(&[2]).is_err());
+        assert!(Void.decode(&[]).is_err());
         assert!(Utf8.decode(&[0xFF]).is_err());
+    }
+
+    /// So floats are not canonical: bytes of other NaNs do not come back.
+    #[test]
+    fn all_nans_have_the_bytes_of_javas() {
+        for bits in [0x7FF8_0000_0000_0000, 0xFFF8_0000_0000_0000, 0x7FF0_0000_0000_0001] {
+            assert_eq!(bytes(&F64, &f64::from_bits(bits)), [0x7F, 0xF8, 0, 0, 0, 0, 0, 0]);
+        }
+        assert_eq!(bytes(&F32, &f32::from_bits(0xFFC0_0001)), [0x7F, 0xC0, 0, 0]);
+        assert!(!F64.identity().is_same(F64.identity()));
     }
 
     #[test]
@@ -165,7 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn null_is_a_value_for_nullable_only() {
+    fn null_is_a_value_for_nullable_and_void_only() {
+        assert!(Void.null().is_some() && Void.is_null(&()));
         assert!(Serde::<String>::null(&Utf8).is_none());
         assert_eq!(Nullable(Utf8).null(), Some(None));
         assert!(Nullable(Utf8).is_null(&None) && !Nullable(Utf8).is_null(&Some(String::new())));

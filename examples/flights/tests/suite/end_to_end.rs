@@ -22,8 +22,11 @@ use millpond_example_flights::view::{Style, View};
 
 use crate::expected;
 
-const ENGINES: &[EngineOption] =
-    if cfg!(feature = "rocks") { &[EngineOption::Mem, EngineOption::Rocks] } else { &[EngineOption::Mem] };
+const ENGINES: &[EngineOption] = if cfg!(feature = "rocks") {
+    &[EngineOption::Mem, EngineOption::Custom, EngineOption::Rocks]
+} else {
+    &[EngineOption::Mem, EngineOption::Custom]
+};
 const GUARANTEES: [GuaranteeOption; 2] = [GuaranteeOption::AtLeastOnce, GuaranteeOption::ExactlyOnce];
 
 fn january() -> DemoOptions {

@@ -22,7 +22,7 @@ fn a_wrong_command_line_is_exit_code_2_and_names_the_option() {
     refused(&[], 2, "Usage");
     refused(&["play"], 2, "play");
     refused(&["demo", "--partitions", "3"], 2, "--partitions");
-    refused(&["demo", "--engine", "paper"], 2, "mem, rocks");
+    refused(&["demo", "--engine", "paper"], 2, "mem, rocks, custom");
     refused(&["demo", "--broker", "kafka"], 2, "cargo xtask demo --broker kafka");
     refused(&["demo", "--broker", "localhost:9092"], 2, "`load`, `run` and `show`");
     refused(&["load", "--broker", "embedded"], 2, "use `demo`");
@@ -51,10 +51,12 @@ fn kafka_without_its_feature_names_the_way_to_it() {
     refused(&["show", "--broker", "localhost:9092"], 2, "--features kafka");
 }
 
-#[cfg(feature = "rocks")]
+#[cfg(feature = "kafka")]
 #[test]
-fn rocks_on_kafka_needs_a_place_for_its_files() {
-    refused(&["run", "--broker", "localhost:9092", "--engine", "rocks"], 2, "--state-dir DIR");
+fn an_engine_with_files_needs_a_place_for_them_on_kafka() {
+    for engine in ["rocks", "custom"] {
+        refused(&["run", "--broker", "localhost:9092", "--engine", engine], 2, "--state-dir DIR");
+    }
 }
 
 #[cfg(not(feature = "rocks"))]
@@ -99,12 +101,15 @@ fn ctrl_c_ends_it_in_good_order() {
     assert_eq!(said.last().unwrap().unwrap(), "error: interrupted");
 }
 
-#[cfg(feature = "rocks")]
 #[test]
-fn rocks_without_a_state_directory_takes_one_and_removes_it() {
-    let output = flights(&["demo", "--engine", "rocks"]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), crate::JANUARY_JSON, "{said}");
-    let folder = said.lines().find_map(|line| line.strip_prefix("state is in ")?.strip_suffix(", removed at the end"));
-    assert!(!std::path::Path::new(folder.unwrap()).exists(), "{said}");
+fn an_engine_with_files_without_a_state_directory_takes_one_and_removes_it() {
+    let engines: &[&str] = if cfg!(feature = "rocks") { &["custom", "rocks"] } else { &["custom"] };
+    for engine in engines {
+        let output = flights(&["demo", "--engine", engine]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), crate::JANUARY_JSON, "{said}");
+        let folder =
+            said.lines().find_map(|line| line.strip_prefix("state is in ")?.strip_suffix(", removed at the end"));
+        assert!(!std::path::Path::new(folder.unwrap()).exists(), "{said}");
+    }
 }

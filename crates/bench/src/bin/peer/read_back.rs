@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millpond_store_api::{Direction, Engine, Range, Result, Shard, ShardSpec, SpaceSpec};
+use millpond_store_api::{Direction, Engine, EngineMemory, Range, Result, Shard, ShardSpec, SpaceSpec};
 use millpond_store_rocks::RocksEngine;
 
 /// An engine that remembers which shards it has opened. The shards themselves are RocksDB's, without anything in between.
@@ -69,6 +69,14 @@ impl Engine for ReadBack {
             opened.insert(dir.to_owned(), spec.spaces.to_vec());
         }
         Ok(shard)
+    }
+
+    fn set_memory(&self, bytes: u64) {
+        self.engine.set_memory(bytes);
+    }
+
+    fn memory(&self) -> EngineMemory {
+        self.engine.memory()
     }
 }
 

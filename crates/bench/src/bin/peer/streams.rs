@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::{Admin, At, Broker, ErrorKind, GroupOffsets, Offset, Stable};
-use millpond_runtime::{App, AppState, Counter, MetricsRegistry, Ports, Settings, engine_memory};
+use millpond_runtime::{App, AppState, Counter, MetricsRegistry, Ports, Settings};
 use millpond_store_rocks::{RocksEngine, RocksSettings};
 
 use crate::args::Args;
@@ -59,8 +59,7 @@ impl<B: Broker + Clone + 'static> Running<B> {
         let settings = settings(args)?;
         let input = args.get("input")?.to_owned();
         let ends = ends(&mut *broker.admin()?, &input)?;
-        let memory_bytes = engine_memory(&settings)?;
-        let rocks = RocksSettings { memory_bytes, flush_interval: settings.flush_interval, ..RocksSettings::default() };
+        let rocks = RocksSettings { flush_interval: settings.flush_interval, ..RocksSettings::default() };
         let store = ReadBack::new(RocksEngine::new(rocks)?);
         let topology = job.topology(&input, args.get("output")?)?;
         let meter = Meter::default();

@@ -1,21 +1,23 @@
-//! The memory budget of the process: what the overlays of all tasks hold together, against two limits.
+//! The memory budget of the process: how it is split, what the overlays of all tasks hold together, what a queue may hold.
 
 mod available;
 mod plan;
+mod queues;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 pub use self::available::available_memory;
 pub use self::plan::{MemoryBudget, MemorySettings};
+pub use self::queues::{QueueBudget, QueueShare};
 
 /// What the overlays of a process hold together, and may hold.
 ///
 /// Shared by all workers. The numbers are sums of what the overlays published, each at most [`Share::STEP`] bytes per limit
 /// behind the truth. Read without order between them: they steer, they do not decide what is right.
 ///
-/// Between two records a worker asks, for each of its overlays, [`Budget::to_free`]; it evicts that much, and where that
-/// frees nothing drains the oldest pending entries, which makes them logged. Then it asks [`Budget::over_uncommitted`], and
+/// Between two records a worker asks for the [`Excess`], and each of its overlays for its part; it evicts that much, and where
+/// that frees nothing drains the oldest pending entries, which makes them logged. Then it asks [`Budget::over_uncommitted`], and
 /// commits early. What was committed is clean, so it asks once more after a commit.
 #[derive(Debug)]
 pub struct Budget {
@@ -52,22 +54,33 @@ impl Budget {
         self.uncommitted.load(Relaxed)
     }
 
-    /// How many bytes the overlays have to free together: clean entries first, then the oldest pending ones. `None` while
-    /// they are within `statestore.cache.max.bytes`.
-    pub fn over_cache(&self) -> Option<usize> {
-        self.cache().checked_sub(self.cache_max.load(Relaxed)).filter(|over| *over > 0)
+    /// What the overlays have to free together: clean entries first, then the oldest pending ones. `None` while they are
+    /// within `statestore.cache.max.bytes`.
+    pub fn excess(&self) -> Option<Excess> {
+        let cache = self.cache();
+        let over = cache.checked_sub(self.cache_max.load(Relaxed)).filter(|over| *over > 0)?;
+        Some(Excess { over, cache })
     }
 
     /// True if more is logged than `statestore.uncommitted.max.bytes` allows: time for an early commit.
     pub fn over_uncommitted(&self) -> bool {
         self.uncommitted() > self.uncommitted_max.load(Relaxed)
     }
+}
 
-    /// How much of what is over the cache limit falls to an overlay that holds `own` bytes: in proportion, rounded up, so
-    /// that a busy store does not pay for what an idle one holds.
-    pub fn to_free(&self, own: usize) -> usize {
-        let Some(over) = self.over_cache() else { return 0 };
-        let part = (over as u128 * own as u128).div_ceil((self.cache() as u128).max(1));
+/// By how much the overlays are over the cache limit, at one moment: all of a worker's are measured by the same, so that the
+/// first one does not pay for the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Excess {
+    over: usize,
+    cache: usize,
+}
+
+impl Excess {
+    /// How much of it falls to an overlay that holds `own` bytes: in proportion, rounded up, so that a busy store does not
+    /// pay for what an idle one holds.
+    pub fn part(self, own: usize) -> usize {
+        let part = (self.over as u128 * own as u128).div_ceil(self.cache.max(1) as u128);
         usize::try_from(part).unwrap_or(usize::MAX).min(own)
     }
 }
@@ -121,9 +134,10 @@ mod tests {
         a.publish(600, 100);
         b.publish(300, 500);
         assert_eq!((budget.cache(), budget.uncommitted()), (900, 600));
-        assert_eq!((budget.over_cache(), budget.over_uncommitted()), (None, true));
+        assert_eq!((budget.excess(), budget.over_uncommitted()), (None, true));
         b.publish(900, 400);
-        assert_eq!((budget.over_cache(), budget.over_uncommitted()), (Some(500), false));
+        let excess = Excess { over: 500, cache: 1500 };
+        assert_eq!((budget.excess(), budget.over_uncommitted()), (Some(excess), false));
         drop(b);
         assert_eq!((budget.cache(), budget.uncommitted()), (600, 100));
         a.publish(0, 0);
@@ -136,12 +150,15 @@ mod tests {
         let (mut idle, mut busy) = (Share::new(Arc::clone(&budget)), Share::new(Arc::clone(&budget)));
         idle.publish(900, 0);
         busy.publish(300, 0);
-        assert_eq!((budget.to_free(900), budget.to_free(300)), (150, 50));
-        assert_eq!((budget.to_free(0), budget.to_free(1)), (0, 1));
+        let excess = budget.excess().unwrap();
+        assert_eq!([900, 300, 0, 1].map(|own| excess.part(own)), [150, 50, 0, 1]);
+        idle.publish(750, 0);
+        assert_eq!(excess.part(300), 50, "what the first one has freed does not change the second one's part");
         budget.set_limits(0, 0);
-        assert_eq!((budget.to_free(900), budget.to_free(300)), (900, 300));
+        let all = budget.excess().unwrap();
+        assert_eq!([750, 300].map(|own| all.part(own)), [750, 300]);
         budget.set_limits(usize::MAX, 0);
-        assert_eq!((budget.over_cache(), budget.to_free(300)), (None, 0));
+        assert_eq!(budget.excess(), None);
     }
 
     #[test]

@@ -25,10 +25,8 @@ pub struct MemoryBudget {
     pub cache: u64,
     /// Logged entries of all overlays.
     pub uncommitted: u64,
-    /// Block cache of the engine; or, where the engine holds all rows in memory, nothing that it could keep to.
-    pub block_cache: u64,
-    /// Write buffers of the engine.
-    pub write_buffers: u64,
+    /// All storage engines together, in equal parts: block caches, write buffers, and what they need beside them.
+    pub engines: u64,
     /// Queues of the broker's clients and of the tasks.
     pub queues: u64,
     /// What is left for what is not counted: the allocator, tables that grow, former values of the record at hand.
@@ -72,26 +70,32 @@ impl MemoryBudget {
             .with(Self::CACHE, this_cache)
             .with(Self::UNCOMMITTED, this_uncommitted));
         }
-        // The rest in the usual proportions: block cache 2, write buffers 1, queues 1, reserve 1.
+        // The rest in the usual proportions: engines 3, queues 1, reserve 1.
         let rest = total - this_cache - this_uncommitted;
-        let (block_cache, write_buffers, queues) = (rest / 5 * 2, rest / 5, rest / 5);
-        let reserve = rest - block_cache - write_buffers - queues;
-        Ok(Self {
-            total,
-            cache: this_cache,
-            uncommitted: this_uncommitted,
-            block_cache,
-            write_buffers,
-            queues,
-            reserve,
-        })
+        let (engines, queues) = (rest / 5 * 3, rest / 5);
+        let reserve = rest - engines - queues;
+        Ok(Self { total, cache: this_cache, uncommitted: this_uncommitted, engines, queues, reserve })
     }
 
     /// The part that the overlays of the process share, as what they are counted against.
     pub fn overlays(&self) -> super::Budget {
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         super::Budget::new(size(self.cache), size(self.uncommitted))
     }
+
+    /// The part that the input queues of the process share: half of that of all queues. The other half is the clients'.
+    pub fn input_queues(&self) -> super::QueueBudget {
+        super::QueueBudget::new(size(self.queues / 2))
+    }
+
+    /// Makes these the limits of what is in use already.
+    pub fn apply(&self, overlays: &super::Budget, queues: &super::QueueBudget) {
+        overlays.set_limits(size(self.cache), size(self.uncommitted));
+        queues.set_limit(size(self.queues / 2));
+    }
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 #[cold]
@@ -120,14 +124,14 @@ mod tests {
     }
 
     fn sum(plan: &MemoryBudget) -> u64 {
-        plan.cache + plan.uncommitted + plan.block_cache + plan.write_buffers + plan.queues + plan.reserve
+        plan.cache + plan.uncommitted + plan.engines + plan.queues + plan.reserve
     }
 
     #[test]
     fn the_default_is_a_quarter_in_eighths() {
         let plan = plan(None, None, None).unwrap();
         assert_eq!((plan.total, plan.cache, plan.uncommitted), (4 * GIB, GIB, GIB / 2));
-        assert!(plan.block_cache.abs_diff(GIB) < 8 && plan.write_buffers.abs_diff(GIB / 2) < 8);
+        assert!(plan.engines.abs_diff(GIB / 2 * 3) < 8 && plan.queues.abs_diff(GIB / 2) < 8);
         assert_eq!(sum(&plan), plan.total);
         let small = MemoryBudget::plan(&MemorySettings::default(), 1 << 20).unwrap();
         assert_eq!(small.total, MemoryBudget::MIN);
@@ -143,7 +147,7 @@ mod tests {
             assert_eq!((plan.total, sum(&plan)), (64 << 20, 64 << 20));
             assert!(cache.is_none_or(|cache| cache == plan.cache));
             assert!(uncommitted.is_none_or(|uncommitted| uncommitted == plan.uncommitted));
-            assert!(plan.uncommitted > 0 && plan.write_buffers >= 3 << 20);
+            assert!(plan.uncommitted > 0 && plan.engines >= 9 << 20);
         }
     }
 

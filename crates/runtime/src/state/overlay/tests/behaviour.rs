@@ -332,7 +332,7 @@ fn debug_shows_no_data() {
 fn keep_to(budget: &Budget, overlay: &mut Overlay, base: &mut Base) {
     let mut out = DrainedEntry::default();
     loop {
-        while let part @ 1.. = budget.to_free(overlay.cache_bytes()) {
+        while let part @ 1.. = budget.excess().map_or(0, |excess| excess.part(overlay.cache_bytes())) {
             if overlay.evict(part) == 0 && !overlay.next_pending(base, &mut out).unwrap() {
                 break;
             }

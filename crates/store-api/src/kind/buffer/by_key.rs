@@ -1,0 +1,121 @@
+//! The buffer that keeps the last value of each key: what suppression needs.
+
+use super::totals::{BufferTotals, Totals};
+use super::{Buffered, ROW, damaged, earliest, evict, order_head, split_order};
+use crate::{Result, Space, SpaceMut, ValueAndTimestamp};
+
+/// A buffer of bytes over a space with one row per key, in the order of the times at which the keys came, then of the keys.
+/// A new value of a waiting key takes the place of the old one and does not wait longer. Cheap to make: one per access.
+pub struct KeyBuffer<'a, S: ?Sized> {
+    space: &'a mut S,
+    row: Vec<u8>,
+    order: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<S: ?Sized> std::fmt::Debug for KeyBuffer<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyBuffer").finish_non_exhaustive()
+    }
+}
+
+impl<'a, S: Space + ?Sized> KeyBuffer<'a, S> {
+    /// A view over `space`, which holds nothing else.
+    pub fn new(space: &'a mut S) -> Self {
+        Self { space, row: Vec::new(), order: Vec::new(), value: Vec::new() }
+    }
+
+    /// How much waits.
+    pub fn totals(&mut self) -> Result<BufferTotals> {
+        Ok(Totals::read(self.space)?.held)
+    }
+
+    /// The time of the oldest row.
+    pub fn earliest(&mut self) -> Result<Option<i64>> {
+        let totals = Totals::read(self.space)?;
+        if totals.held.rows == 0 { Ok(None) } else { earliest(self.space, totals.lowest) }
+    }
+
+    /// The waiting value of a key, with the time at which the key came.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<ValueAndTimestamp<'_>>> {
+        row_key(key, &mut self.row);
+        self.space.get(&self.row)?.map(ValueAndTimestamp::decode).transpose()
+    }
+}
+
+impl<S: SpaceMut + ?Sized> KeyBuffer<'_, S> {
+    /// Sets the value of a key; answers the time at which the key came, which is `time` if it was not waiting.
+    pub fn put(&mut self, time: i64, key: &[u8], value: &[u8]) -> Result<i64> {
+        let mut totals = Totals::read(self.space)?;
+        let mut since = time;
+        row_key(key, &mut self.row);
+        let waiting = self.space.get(&self.row)?.map(ValueAndTimestamp::decode).transpose()?;
+        if let Some(old) = waiting {
+            since = old.timestamp;
+            totals.remove(key, old.value)?;
+        }
+        let known = waiting.is_some();
+        totals.add(since, key, value);
+        self.value.clear();
+        ValueAndTimestamp { timestamp: since, value }.encode(&mut self.value);
+        self.space.put(&self.row, Some(&self.value))?;
+        if !known {
+            order_key(since, key, &mut self.order);
+            self.space.put(&self.order, Some(&[]))?;
+        }
+        totals.write(self.space)?;
+        Ok(since)
+    }
+
+    /// Takes out the row of a key; answers whether there was one.
+    pub fn remove(&mut self, key: &[u8]) -> Result<bool> {
+        row_key(key, &mut self.row);
+        let mut totals = Totals::read(self.space)?;
+        let Some(old) = self.space.get(&self.row)?.map(ValueAndTimestamp::decode).transpose()? else {
+            return Ok(false);
+        };
+        totals.remove(key, old.value)?;
+        order_key(old.timestamp, key, &mut self.order);
+        self.space.put(&self.order, None)?;
+        self.space.put(&self.row, None)?;
+        totals.write(self.space)?;
+        Ok(true)
+    }
+
+    /// Takes rows out, oldest first, for as long as `due` holds for the oldest row's time and what is held with it; answers
+    /// how many.
+    ///
+    /// `due` must not hold for a later time when it does not for an earlier one: it is asked with a time that may be
+    /// earlier than the oldest row's, so that mostly nothing is walked. A row is deleted after `each` has had it; if that
+    /// fails, the row stays and the error is handed on.
+    pub fn evict(
+        &mut self,
+        due: &mut dyn FnMut(i64, BufferTotals) -> bool,
+        each: &mut dyn FnMut(Buffered<'_>) -> Result<()>,
+    ) -> Result<u64> {
+        let row = &mut self.row;
+        evict(self.space, due, &mut |space, order, totals| {
+            let (time, key) = split_order(order.key)?;
+            row_key(key, row);
+            let waiting = space.get(row)?.map(ValueAndTimestamp::decode).transpose()?;
+            let Some(ValueAndTimestamp { value, .. }) = waiting.filter(|row| row.timestamp == time) else {
+                return Err(damaged("an order row has no row of its time"));
+            };
+            each(Buffered { time, key, value })?;
+            totals.remove(key, value)?;
+            space.put(order.key, None)?;
+            space.put(row, None)
+        })
+    }
+}
+
+fn row_key(key: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.push(ROW);
+    out.extend_from_slice(key);
+}
+
+fn order_key(time: i64, key: &[u8], out: &mut Vec<u8>) {
+    order_head(time, out);
+    out.extend_from_slice(key);
+}

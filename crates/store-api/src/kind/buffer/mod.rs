@@ -1,0 +1,157 @@
+//! Time-ordered buffers: rows that wait until it is their time, on disk with the engine.
+//!
+//! A buffer has a space of its own, in which the first byte tells rows apart:
+//!
+//! ```text
+//!           buffer by arrival                          buffer by key
+//! 00 order  i64 time ‖ u32 sequence ‖ key → value      i64 time ‖ key → empty
+//! 01 row                                               key → i64 time ‖ value
+//! 02 totals u64 rows ‖ u64 bytes ‖ i64 lowest time ‖ u32 next sequence
+//! ```
+//!
+//! All numbers are big endian; the times of order rows have their sign bit flipped, so that they sort. The totals are
+//! written with the rows, so they hold after whatever the rows outlive. An empty buffer has no totals row but for the
+//! sequence. These bytes never leave the machine.
+
+mod by_arrival;
+mod by_key;
+mod totals;
+
+pub use by_arrival::ArrivalBuffer;
+pub use by_key::KeyBuffer;
+pub use totals::BufferTotals;
+
+use std::ops::Bound::{self, Excluded, Included};
+
+use self::totals::Totals;
+use crate::{Chunk, Direction, Error, ErrorKind, Range, Result, Row, Space, SpaceMut};
+
+/// What a row of the space is, by its first byte.
+const ORDER: u8 = 0;
+const ROW: u8 = 1;
+const TOTALS: u8 = 2;
+
+/// Where the key begins behind kind and time.
+const TIME_END: usize = 9;
+
+/// So many order rows are copied out at a time, at most.
+const MAX_CHUNK: usize = 64;
+
+/// A row that waits, lent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Buffered<'a> {
+    /// Its time in milliseconds since 1970 (UTC).
+    pub time: i64,
+    /// The key's bytes.
+    pub key: &'a [u8],
+    /// The value's bytes.
+    pub value: &'a [u8],
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for Buffered<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffered")
+            .field("time", &self.time)
+            .field("key_len", &self.key.len())
+            .field("value_len", &self.value.len())
+            .finish()
+    }
+}
+
+/// The head of an order row.
+fn order_head(time: i64, out: &mut Vec<u8>) {
+    out.clear();
+    out.push(ORDER);
+    out.extend_from_slice(&(time ^ i64::MIN).to_be_bytes());
+}
+
+/// The time of an order row, and what stands behind it.
+fn split_order(key: &[u8]) -> Result<(i64, &[u8])> {
+    match key.split_first_chunk::<TIME_END>() {
+        Some(([ORDER, time @ ..], rest)) => Ok((i64::from_be_bytes(*time) ^ i64::MIN, rest)),
+        _ => Err(damaged("an order row is too short")),
+    }
+}
+
+/// The time of the first order row that is not before `lowest`.
+fn earliest<S: Space + ?Sized>(space: &S, lowest: i64) -> Result<Option<i64>> {
+    let mut from = Vec::new();
+    order_head(lowest, &mut from);
+    let mut cursor = space.scan(Range::new(Included(&from), Excluded(&[ROW])), Direction::Forward)?;
+    cursor.next()?.map(|row| split_order(row.key).map(|(time, _)| time)).transpose()
+}
+
+/// Walks over the order rows that are due and has `step` take each of them out; the totals are written at the end, after an
+/// error too. Answers how many were taken out.
+fn evict<S: SpaceMut + ?Sized>(
+    space: &mut S,
+    due: &mut dyn FnMut(i64, BufferTotals) -> bool,
+    step: &mut dyn FnMut(&mut S, Row<'_>, &mut Totals) -> Result<()>,
+) -> Result<u64> {
+    let before = Totals::read(space)?;
+    let mut totals = before;
+    let outcome = evict_due(space, &mut totals, due, step);
+    if totals != before {
+        totals.write(space)?;
+    }
+    outcome.map(|()| before.held.rows - totals.held.rows)
+}
+
+fn evict_due<S: SpaceMut + ?Sized>(
+    space: &mut S,
+    totals: &mut Totals,
+    due: &mut dyn FnMut(i64, BufferTotals) -> bool,
+    step: &mut dyn FnMut(&mut S, Row<'_>, &mut Totals) -> Result<()>,
+) -> Result<()> {
+    if totals.held.rows == 0 || !due(totals.lowest, totals.held) {
+        return Ok(());
+    }
+    let mut oldest = Oldest::from(totals.lowest);
+    while let Some(order) = oldest.next(space)? {
+        totals.lowest = split_order(order.key)?.0;
+        if !due(totals.lowest, totals.held) {
+            return Ok(());
+        }
+        step(space, order, totals)?;
+    }
+    if totals.held.rows == 0 { Ok(()) } else { Err(damaged("its totals are more than its rows")) }
+}
+
+/// The order rows, oldest first, a chunk at a time: rows may be deleted and written between two of them.
+struct Oldest {
+    chunk: Chunk,
+    at: usize,
+    limit: usize,
+    /// Where the rows behind the chunk begin.
+    rest: Bound<Vec<u8>>,
+}
+
+impl Oldest {
+    fn from(lowest: i64) -> Self {
+        let mut head = Vec::new();
+        order_head(lowest, &mut head);
+        Self { chunk: Chunk::default(), at: 0, limit: 1, rest: Included(head) }
+    }
+
+    /// The next order row, lent until the next call. Rows that are written meanwhile are met or not.
+    fn next<S: Space + ?Sized>(&mut self, space: &S) -> Result<Option<Row<'_>>> {
+        if self.at == self.chunk.len() {
+            let rest = Range::new(self.rest.as_ref().map(Vec::as_slice), Excluded(&[ROW]));
+            self.chunk.fill(&mut *space.scan(rest, Direction::Forward)?, self.limit)?;
+            self.limit = (self.limit * 4).min(MAX_CHUNK);
+            self.at = 0;
+            if let Some(last) = self.chunk.last() {
+                self.rest = Excluded(last.key.to_vec());
+            }
+        }
+        let row = self.chunk.get(self.at);
+        self.at += usize::from(row.is_some());
+        Ok(row)
+    }
+}
+
+#[cold]
+fn damaged(reason: &'static str) -> Error {
+    Error::new(ErrorKind::Corrupt, "read a time-ordered buffer").with("reason", reason)
+}

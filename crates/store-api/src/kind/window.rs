@@ -1,0 +1,198 @@
+//! The window store: a value for each key and window start, for as long as the retention.
+
+use std::ops::Bound;
+
+use super::expiring::{Expiring, Keys, Scan, Span, Store};
+use crate::schema::{Buckets, Suffix, SuffixKind};
+use crate::{Direction, Result, Space, SpaceMut};
+
+/// A row of a window store, lent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct WindowRow<'a> {
+    /// The key's bytes.
+    pub key: &'a [u8],
+    /// Where the window begins, in milliseconds since 1970 (UTC).
+    pub start: i64,
+    /// The value's bytes.
+    pub value: &'a [u8],
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for WindowRow<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WindowRow")
+            .field("key_len", &self.key.len())
+            .field("start", &self.start)
+            .field("value_len", &self.value.len())
+            .finish()
+    }
+}
+
+/// A window store of bytes over the windowed space, which it shares with others. Cheap to make: one per access.
+///
+/// # Time
+///
+/// All times are event times in milliseconds; any `i64` is one. The store has *observed* the greatest start that was put
+/// into it (in Kafka Streams as well: the store's own stream time, not the task's). A row is there exactly while
+///
+/// ```text
+/// start > observed − retention
+/// ```
+///
+/// Reads keep to that to the millisecond, whatever still lies on disk; so no engine and no cache can be told from another.
+/// The caller keeps the observed time from one access to the next, with the offsets that it stands for: it is given to
+/// [`Window::new`], and [`Window::observed`] answers it after puts. Given less than it was, rows above it are not seen.
+///
+/// # Order
+///
+/// Rows come in the order of their keys' bytes, those of one key in the order of their starts, duplicates as they were put.
+/// [`Direction::Reverse`] is the exact mirror. (In Kafka Streams the order of a range over several keys depends on the engine
+/// and on where its segments end.)
+///
+/// # Duplicates
+///
+/// A store with duplicates keeps every value that is put for a key and a start, as the joins of two streams need it. Values
+/// are numbered within their key and start: a put looks for the last one and goes on from there. So the numbers survive
+/// restarts, restores and aborted transactions; in Kafka Streams they start over and overwrite rows. Nothing is ever deleted
+/// but by expiry.
+pub struct Window<'a, S: ?Sized> {
+    rows: Expiring<'a, S>,
+    duplicates: bool,
+}
+
+impl<S: ?Sized> std::fmt::Debug for Window<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Window")
+            .field("observed", &self.rows.now())
+            .field("duplicates", &self.duplicates)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: ?Sized> Window<'_, S> {
+    /// The greatest start that was ever put.
+    pub fn observed(&self) -> i64 {
+        self.rows.now()
+    }
+}
+
+impl<'a, S: Space + ?Sized> Window<'a, S> {
+    /// A view of the store with this number in `space`.
+    ///
+    /// The retention is in milliseconds and stays the same for the life of the store's files: rows are found by it. `now` is
+    /// the greatest start that was put so far, [`i64::MIN`] for none.
+    pub fn new(space: &'a mut S, store: u16, retention: i64, duplicates: bool, now: i64) -> Self {
+        let kind = if duplicates { SuffixKind::Sequence } else { SuffixKind::Time };
+        let store = Store { number: store, kind, buckets: Buckets::new(retention) };
+        Self { rows: Expiring::new(space, store, now), duplicates }
+    }
+
+    /// The value of a key in the window that begins at `start`; of duplicates the one that was put last.
+    pub fn get(&mut self, key: &[u8], start: i64) -> Result<Option<&[u8]>> {
+        if self.duplicates { self.rows.last(key, start) } else { self.rows.get(key, Suffix::Time(start)) }
+    }
+
+    /// The rows of a key whose windows begin in `from..=to`. One seek at most for each expiry bucket.
+    pub fn fetch(&self, key: &[u8], from: i64, to: i64, direction: Direction) -> Result<WindowScan<'_>> {
+        self.scan(Keys::One(key), from, to, direction)
+    }
+
+    /// The rows between two keys whose windows begin in `from..=to`.
+    pub fn fetch_range(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        from: i64,
+        to: i64,
+        direction: Direction,
+    ) -> Result<WindowScan<'_>> {
+        self.scan(Keys::Between(lower, upper), from, to, direction)
+    }
+
+    /// The rows of all keys whose windows begin in `from..=to`.
+    pub fn fetch_all(&self, from: i64, to: i64, direction: Direction) -> Result<WindowScan<'_>> {
+        self.scan(Keys::ALL, from, to, direction)
+    }
+
+    /// All rows.
+    pub fn all(&self, direction: Direction) -> Result<WindowScan<'_>> {
+        self.scan(Keys::ALL, i64::MIN, i64::MAX, direction)
+    }
+
+    /// The rows of some keys whose windows begin in `from..=to`; inverted times are an empty scan.
+    pub fn scan(&self, keys: Keys<'_>, from: i64, to: i64, direction: Direction) -> Result<WindowScan<'_>> {
+        self.start(keys, from, to, direction, None)
+    }
+
+    /// What [`Window::scan`] has behind the row at a [place](WindowScan::place) that it gave, as the store is now: how a
+    /// caller writes between two parts of a scan. All other arguments are the same again.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if it is no place.
+    pub fn resume(
+        &self,
+        keys: Keys<'_>,
+        from: i64,
+        to: i64,
+        direction: Direction,
+        place: &[u8],
+    ) -> Result<WindowScan<'_>> {
+        self.start(keys, from, to, direction, Some(place))
+    }
+
+    fn start(
+        &self,
+        keys: Keys<'_>,
+        from: i64,
+        to: i64,
+        direction: Direction,
+        place: Option<&[u8]>,
+    ) -> Result<WindowScan<'_>> {
+        let span = Span { keys, from, to, second_to: i64::MAX };
+        Ok(WindowScan { rows: self.rows.scan(span, direction, place)? })
+    }
+}
+
+impl<S: SpaceMut + ?Sized> Window<'_, S> {
+    /// Sets the value of a key in the window that begins at `start`, or deletes it (`None`), or adds a value where the store
+    /// keeps duplicates; deleting does nothing there.
+    ///
+    /// Answers false if the row has expired: then nothing is written, and the caller counts a dropped record.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for the 2³¹st duplicate of one key and start.
+    pub fn put(&mut self, key: &[u8], start: i64, value: Option<&[u8]>) -> Result<bool> {
+        match value {
+            Some(value) if self.duplicates => self.rows.push(key, start, value),
+            None if self.duplicates => Ok(true),
+            value => self.rows.put(key, Suffix::Time(start), value),
+        }
+    }
+}
+
+/// Lends the rows of a scan of a window store, one at a time.
+pub struct WindowScan<'a> {
+    rows: Scan<'a>,
+}
+
+impl std::fmt::Debug for WindowScan<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WindowScan").finish_non_exhaustive()
+    }
+}
+
+impl WindowScan<'_> {
+    /// The next row; after the end `None` again and again.
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend")]
+    pub fn next(&mut self) -> Result<Option<WindowRow<'_>>> {
+        let row = self.rows.next()?;
+        Ok(row.map(|(key, value)| WindowRow { key: key.key, start: key.suffix.time(), value }))
+    }
+
+    /// Where the row that was lent last stands, for [`Window::resume`]; none before the first row and after the end.
+    pub fn place(&self) -> Option<&[u8]> {
+        self.rows.place()
+    }
+}

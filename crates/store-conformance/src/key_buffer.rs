@@ -1,0 +1,177 @@
+//! The time-ordered buffer that keeps the last value of each key, over whatever space.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use millpond_store_api::{BufferTotals, Direction, Error, ErrorKind, KeyBuffer, Range, SpaceMut};
+
+use crate::Subject;
+use crate::kind::with;
+use crate::tools::{drain, kind};
+
+/// A row: time, key, value.
+type Timed = (i64, Vec<u8>, Vec<u8>);
+
+fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut KeyBuffer<'_, dyn SpaceMut + '_>) -> T) -> T {
+    with(subject, |space| body(&mut KeyBuffer::new(space)))
+}
+
+fn put(subject: &mut dyn Subject, time: i64, key: &str, value: &str) -> i64 {
+    view(subject, |buffer| buffer.put(time, key.as_bytes(), value.as_bytes())).expect("the row is put")
+}
+
+fn get(subject: &mut dyn Subject, key: &str) -> Option<(i64, String)> {
+    view(subject, |buffer| {
+        let found = buffer.get(key.as_bytes()).expect("the key is read")?;
+        Some((found.timestamp, String::from_utf8(found.value.to_vec()).expect("the case's values are text")))
+    })
+}
+
+fn evict(subject: &mut dyn Subject, due: &mut dyn FnMut(i64, BufferTotals) -> bool) -> Vec<Timed> {
+    let mut rows = Vec::new();
+    let evicted = view(subject, |buffer| {
+        buffer.evict(due, &mut |row| {
+            rows.push((row.time, row.key.to_vec(), row.value.to_vec()));
+            Ok(())
+        })
+    });
+    assert_eq!(evicted.expect("the rows are taken out"), rows.len() as u64);
+    rows
+}
+
+fn up_to(bound: i64) -> impl FnMut(i64, BufferTotals) -> bool {
+    move |time, _| time <= bound
+}
+
+fn state(subject: &mut dyn Subject) -> (u64, u64, Option<i64>) {
+    view(subject, |buffer| {
+        let totals = buffer.totals().expect("the totals are read");
+        (totals.rows, totals.bytes, buffer.earliest().expect("the oldest row is found"))
+    })
+}
+
+fn timed(rows: &[(i64, &str, &str)]) -> Vec<Timed> {
+    rows.iter().map(|(time, key, value)| (*time, (*key).into(), (*value).into())).collect()
+}
+
+/// B075: a key keeps the time at which it came, whatever comes for it later; it comes out once, with the last value.
+pub fn b075_a_key_keeps_its_first_time(subject: &mut dyn Subject) {
+    assert_eq!(put(subject, 0, "k1", "a"), 0);
+    assert_eq!(put(subject, 4, "k1", "b"), 0);
+    assert_eq!(put(subject, 5, "k2", "c"), 5);
+    assert_eq!(get(subject, "k1"), Some((0, "b".into())));
+    assert_eq!(evict(subject, &mut up_to(0)), timed(&[(0, "k1", "b")]));
+    assert_eq!(get(subject, "k1"), None);
+    assert_eq!(put(subject, 9, "k3", "d"), 9);
+    assert!(evict(subject, &mut up_to(4)).is_empty());
+    assert_eq!(put(subject, 2, "k2", "earlier"), 5, "an earlier time does not shorten the wait either");
+    assert_eq!(evict(subject, &mut up_to(9)), timed(&[(5, "k2", "earlier"), (9, "k3", "d")]));
+    assert_eq!(put(subject, 11, "k1", "again"), 11);
+}
+
+/// B075: with room for two rows, the one that came first goes, with its latest value.
+pub fn b075_the_oldest_row_goes_when_there_is_no_room(subject: &mut dyn Subject) {
+    for (time, key, value) in [(0, "k1", "old"), (1, "k2", "2"), (2, "k1", "new"), (3, "k3", "3")] {
+        put(subject, time, key, value);
+    }
+    assert_eq!(evict(subject, &mut |_, held| held.rows > 2), timed(&[(0, "k1", "new")]));
+    assert_eq!(state(subject), (2, 6, Some(1)));
+}
+
+/// Rows come out by time, those of one time by key, the empty key among them; the bound is included.
+pub fn rows_come_out_by_time_and_key(subject: &mut dyn Subject) {
+    for (time, key) in [(20, "b"), (10, "z"), (20, "a"), (10, "a-"), (10, "")] {
+        put(subject, time, key, "v");
+    }
+    assert_eq!(evict(subject, &mut up_to(10)), timed(&[(10, "", "v"), (10, "a-", "v"), (10, "z", "v")]));
+    assert_eq!(state(subject), (2, 4, Some(20)));
+    assert_eq!(evict(subject, &mut up_to(20)), timed(&[(20, "a", "v"), (20, "b", "v")]));
+    assert_eq!(state(subject), (0, 0, None));
+}
+
+/// A removed row does not come out, and the oldest is the next one; removing what is not there changes nothing.
+pub fn remove(subject: &mut dyn Subject) {
+    put(subject, 1, "a", "1");
+    put(subject, 2, "b", "22");
+    let remove = |subject: &mut dyn Subject, key: &[u8]| view(subject, |buffer| buffer.remove(key)).unwrap();
+    assert!(remove(subject, b"a"));
+    assert!(!remove(subject, b"a"));
+    assert!(!remove(subject, b"c"));
+    assert_eq!(state(subject), (1, 3, Some(2)));
+    put(subject, 3, "a", "new");
+    assert_eq!(evict(subject, &mut up_to(9)), timed(&[(2, "b", "22"), (3, "a", "new")]));
+    put(subject, 4, "a", "last");
+    assert!(remove(subject, b"a"));
+    assert_eq!(state(subject), (0, 0, None));
+}
+
+/// Nothing is left in the space of rows that came out, were removed or replaced.
+pub fn an_empty_buffer_has_no_rows(subject: &mut dyn Subject) {
+    for i in 0..1_000_i64 {
+        put(subject, i % 50, &(i % 300).to_string(), "value");
+    }
+    view(subject, |buffer| buffer.remove(b"7")).unwrap();
+    assert_eq!(evict(subject, &mut up_to(i64::MAX)).len(), 299);
+    let rows = with(subject, |space| drain(&mut *space.scan(Range::ALL, Direction::Forward).unwrap()));
+    assert!(rows.is_empty(), "{} rows are left", rows.len());
+}
+
+/// A row whose visit fails stays, with those behind it; what was taken out before is gone, and counted so.
+pub fn a_failed_visit_keeps_the_row(subject: &mut dyn Subject) {
+    for (time, key) in [(1, "a"), (2, "b"), (3, "c")] {
+        put(subject, time, key, "v");
+    }
+    let failed = view(subject, |buffer| {
+        buffer.evict(&mut up_to(9), &mut |row| match row.time {
+            1 => Ok(()),
+            _ => Err(Error::new(ErrorKind::Io, "handle a row")),
+        })
+    });
+    assert_eq!(kind(failed, "an eviction whose visit fails"), ErrorKind::Io);
+    assert_eq!(state(subject), (2, 4, Some(2)));
+    assert_eq!(get(subject, "b"), Some((2, "v".into())));
+}
+
+/// An order without its row, or with one of another time, is `Corrupt`.
+pub fn damage_is_corrupt(subject: &mut dyn Subject) {
+    put(subject, 1, "k", "v");
+    for row in [None, Some(&b"\0\0\0\0\0\0\0\x02v"[..])] {
+        with(subject, |space| space.put(b"\x01k", row)).unwrap();
+        let evicted = view(subject, |buffer| buffer.evict(&mut up_to(9), &mut |_| Ok(())));
+        assert_eq!(kind(evicted, "an eviction of a row that is not there"), ErrorKind::Corrupt);
+    }
+}
+
+/// Random puts, removals, gets and evictions against a map.
+pub fn against_a_model(subject: &mut dyn Subject) {
+    let mut random = Rng::with_seed(13);
+    let mut model: BTreeMap<String, (i64, String)> = BTreeMap::new();
+    for step in 0..1_200_u32 {
+        let key = "k".repeat(random.usize(..9));
+        match random.u8(..10) {
+            0..5 => {
+                let (time, value) = (random.i64(-20..20), "v".repeat(random.usize(..30)));
+                let waiting = model.entry(key.clone()).or_insert((time, String::new()));
+                waiting.1.clone_from(&value);
+                assert_eq!(put(subject, time, &key, &value), waiting.0, "step {step}");
+            }
+            5 => {
+                let removed = view(subject, |buffer| buffer.remove(key.as_bytes())).unwrap();
+                assert_eq!(removed, model.remove(&key).is_some(), "step {step}");
+            }
+            6 => {
+                let bound = random.i64(-25..10);
+                let mut due: Vec<Timed> =
+                    model.extract_if(.., |_, row| row.0 <= bound).map(|(k, (t, v))| (t, k.into(), v.into())).collect();
+                due.sort();
+                assert_eq!(evict(subject, &mut up_to(bound)), due, "step {step}");
+            }
+            7 => assert_eq!(get(subject, &key), model.get(&key).cloned(), "step {step}"),
+            _ => {
+                let bytes: usize = model.iter().map(|(key, row)| key.len() + row.1.len()).sum();
+                let want = (model.len() as u64, bytes as u64, model.values().map(|row| row.0).min());
+                assert_eq!(state(subject), want, "step {step}");
+            }
+        }
+    }
+}
