@@ -68,6 +68,8 @@ pub(crate) struct Task {
     /// Whether its last turn has processed anything.
     pub(crate) progressed: bool,
     pub(crate) counts: Counts,
+    /// That records are dropped was said: it is the metrics' to say how many.
+    pub(crate) told_of_drops: bool,
     /// What the metrics were told of the queues last.
     pub(crate) queued_told: usize,
 }
@@ -106,6 +108,7 @@ impl Task {
             dirty: false,
             progressed: true,
             counts: Counts::default(),
+            told_of_drops: false,
             queued_told: 0,
         })
     }

@@ -396,6 +396,14 @@ impl Worker {
             if counts == Counts::default() {
                 continue;
             }
+            if counts.dropped > 0 && !std::mem::replace(&mut task.told_of_drops, true) {
+                tracing::warn!(
+                    task = %task.id,
+                    records = counts.dropped,
+                    "drops records: without a key or a value (wrap the serde in `Nullable` to get them), with a negative time, \
+                     or as an error handler says; from now on `dropped-records-total` alone counts them"
+                );
+            }
             for (counter, n) in [
                 (Counter::ProcessTotal, counts.processed),
                 (Counter::DroppedRecordsTotal, counts.dropped),
