@@ -15,7 +15,7 @@ use super::stores::TaskStores;
 use super::{Input, Task, TaskId, TaskState};
 use crate::error::{Disposition, Error, ErrorKind, Result};
 use crate::ports::FailPoint;
-use crate::settings::{Guarantee, OffsetReset};
+use crate::settings::{Guarantee, OffsetReset, Settings};
 use crate::state::{StateError, StateErrorKind};
 use crate::worker::{PATIENCE, Worker};
 
@@ -147,21 +147,8 @@ impl Worker {
                     stream_time = stream_time.max(time);
                 }
                 None => {
-                    let shards = task.stores.iter().flat_map(TaskStores::shards);
-                    let counted = shards.filter_map(|s| s.metadata.input(&input.topic, input.partition)).max();
-                    let log = input_log(&mut *self.admin, &input.topic, input.partition)?;
-                    if is_counted_again(counted, &log) {
-                        let error = offsets_are_gone(id, input, counted);
-                        match self.shared.settings.guarantee {
-                            Guarantee::ExactlyOnce => return Err(error),
-                            // The first commit may have been cut off between the state and the offsets.
-                            Guarantee::AtLeastOnce => tracing::warn!("records may be counted again: {}", error.chain()),
-                        }
-                    }
-                    input.next = match input.reset.unwrap_or(self.shared.settings.offset_reset) {
-                        OffsetReset::Earliest => log.start,
-                        OffsetReset::Latest => log.end,
-                    };
+                    input.next =
+                        first_offset(&self.shared.settings, &mut *self.admin, id, task.stores.as_ref(), input)?;
                     (input.partition_time, input.committed, input.leader_epoch) = (-1, None, -1);
                 }
             }
@@ -312,6 +299,31 @@ fn is_damaged(error: &Error) -> bool {
         || source.downcast_ref::<StateError>().is_some_and(|e| e.kind() == StateErrorKind::Damaged)
 }
 
+/// Where to begin with an input that nothing was committed for.
+fn first_offset(
+    settings: &Settings,
+    admin: &mut dyn Admin,
+    task: TaskId,
+    stores: Option<&TaskStores>,
+    input: &Input,
+) -> Result<i64> {
+    let shards = stores.into_iter().flat_map(TaskStores::shards);
+    let counted = shards.filter_map(|s| s.metadata.input(&input.topic, input.partition)).max();
+    let log = input_log(admin, &input.topic, input.partition)?;
+    if is_counted_again(counted, &log) {
+        let error = offsets_are_gone(task, input, counted);
+        match settings.guarantee {
+            Guarantee::ExactlyOnce => return Err(error),
+            // The first commit may have been cut off between the state and the offsets.
+            Guarantee::AtLeastOnce => tracing::warn!("records may be counted again: {}", error.chain()),
+        }
+    }
+    Ok(match input.reset.unwrap_or(settings.offset_reset) {
+        OffsetReset::Earliest => log.start,
+        OffsetReset::Latest => log.end,
+    })
+}
+
 /// Whether what an input still holds may be in the state already, when nothing says how far it was counted. `counted` is where
 /// the local state stood, which a changelog may know to be too low. A log that ends before that is another one of its name.
 fn is_counted_again(counted: Option<i64>, log: &Range<i64>) -> bool {
@@ -333,7 +345,7 @@ fn offsets_are_gone(task: TaskId, input: &Input, counted: Option<i64>) -> Error 
 }
 
 /// The offsets that a partition has, by two questions in one.
-fn input_log(admin: &mut dyn Admin, topic: &str, partition: i32) -> Result<Range<i64>> {
+pub(crate) fn input_log(admin: &mut dyn Admin, topic: &str, partition: i32) -> Result<Range<i64>> {
     let failed = |e| Error::broker("ask for an offset", e).with("topic", topic).with("partition", partition);
     let answers = admin.offsets(&[(topic, partition, At::Start), (topic, partition, At::End)]).map_err(failed)?;
     let mut answers = answers.into_iter();

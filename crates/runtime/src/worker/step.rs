@@ -15,7 +15,7 @@ use crate::ports::FailPoint;
 use crate::settings::OffsetReset;
 use crate::task::process::Processing;
 use crate::task::rollback::PAUSE;
-use crate::task::takeover::one_offset;
+use crate::task::takeover::input_log;
 use crate::task::{Counts, Task, TaskState};
 
 /// Records of one task in a row, before another task has its turn.
@@ -179,10 +179,10 @@ impl Worker {
             return Err(Error::broker("read an input", error).with("topic", topic).with("partition", partition));
         }
         let from = self.consumer.position(source).unwrap_or(input.next);
-        let start = one_offset(&mut *self.admin, &topic, partition, broker::At::Start)?;
+        let log = input_log(&mut *self.admin, &topic, partition)?;
         let to = match input.reset.unwrap_or(self.shared.settings.offset_reset) {
-            OffsetReset::Latest if from >= start => one_offset(&mut *self.admin, &topic, partition, broker::At::End)?,
-            _ => start,
+            OffsetReset::Latest if from >= log.start => log.end,
+            _ => log.start,
         };
         tracing::error!(topic, partition, from, to, "records are missing: the position is not in the log");
         if to < from {
