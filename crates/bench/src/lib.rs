@@ -1,4 +1,5 @@
-//! What the benches share: CPU clocks, a job that is stepped by hand, an engine that costs nothing, a port that keeps nothing.
+//! What the benches share: CPU clocks, a job that is stepped by hand, an engine that costs nothing, a port that keeps nothing,
+//! a store without a job.
 //!
 //! The benches measure CPU time, not the time on the wall: other programs on the machine then cost only the caches they
 //! disturb. How to run them, and what they said, is in `docs/performance.md`.
@@ -7,8 +8,10 @@ mod cpu;
 mod engine;
 mod job;
 mod port;
+mod store;
 
 pub use cpu::{process_time, thread_time};
 pub use engine::{EngineKind, Null};
 pub use job::{Cost, Job, JobSettings, Sizing};
 pub use port::NullPort;
+pub use store::{Access, BenchStore};
