@@ -60,6 +60,8 @@ const TABLE: &[Row] = &[
         tests: &["testkit"],
         links_c: false,
     },
+    // What a stranger copies for an engine, so it has what a stranger's engine has.
+    row("example-custom-engine", &["store-api"], &["millpond", "store-conformance", "store-mem"]),
     Row {
         name: "bench",
         uses: &[
@@ -81,8 +83,6 @@ const TABLE: &[Row] = &[
         tests: NOTHING,
         links_c: true,
     },
-    // What a stranger copies for an engine, so it has what a stranger's engine has.
-    row("example-custom-engine", &["store-api"], &["millpond", "store-conformance", "store-mem"]),
     row("example-flights", &["example-custom-engine", "millpond"], &["kafka-dev"]),
     // Any other example shows what a user writes: the facade, and the test driver for its tests.
     row("example-*", &["millpond"], &["kafka-dev", "testkit"]),
