@@ -21,6 +21,7 @@ mod create;
 mod cut;
 mod encode;
 mod error;
+mod layout;
 mod partition;
 mod position;
 mod restore;
@@ -35,6 +36,7 @@ pub use create::{EnsuredTopics, MissingTopics, ensure_topics};
 pub use cut::{CUT_HEADER, Cut, CutBytes, CutClass, CutKind, UnknownCut};
 pub use encode::{RowScratch, ValueFormat};
 pub use error::{Error, ErrorKind, Result};
+pub use layout::RowLayout;
 pub use partition::{murmur2, partition_for_key};
 pub use position::Position;
 pub use restore::{

@@ -45,8 +45,8 @@ pub use headers::{Header, Headers};
 pub use murmur3::murmur3_128;
 pub use partitions::Partitions;
 pub use port::{
-    Drained, Dropped, Layer, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata, Schedule, SinkIndex,
-    SourceIndex, StoreAccess, StoreIndex, TimerId,
+    Drained, Dropped, Expiry, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, PutLog, Raw, RecordMetadata,
+    Schedule, SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
 };
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};
@@ -56,8 +56,8 @@ pub use serde::{
     SessionWindowed, TimeWindowed, U64, Utf8, UuidText, Void, Windowed,
 };
 pub use store::{
-    KeyValue, Logging, Plain, Rows, Stamped, StoreDef, StoreHandle, StoreKind, StoreRef, StoreSet, StoreSpec,
-    StoreType, StoreView, TimestampedKeyValue, ValueAndTimestamp, Values, ViewSet,
+    KeyValue, Logging, Plain, Retention, Rows, Stamped, StoreDef, StoreHandle, StoreKind, StoreRef, StoreSet,
+    StoreSpec, StoreType, StoreView, TimestampedKeyValue, ValueAndTimestamp, Values, ViewSet,
 };
 pub use task::TaskGraph;
 pub use topology::{InternalTopic, InternalTopicKind, OffsetReset, SinkDef, SourceDef, SubTopology, Topic, Topology};

@@ -111,7 +111,9 @@ impl Applier {
         }
         metadata.encode(&mut self.blob);
         for part in to_clear() {
-            self.clear(shard, part.changelog.space)?;
+            if let Some(space) = part.changelog.rows.own_space() {
+                self.clear(shard, space)?;
+            }
         }
         restore.parts.iter_mut().for_each(|part| part.prepared = true);
         Ok(())
@@ -296,7 +298,7 @@ impl Span {
     fn new(n: usize, part: &Part, first: usize) -> Self {
         Self {
             part: n,
-            space: part.changelog.space,
+            space: part.changelog.rows.own_space().unwrap_or(SpaceId(0)),
             format: part.changelog.format,
             records: first..first,
             applied: 0,

@@ -11,8 +11,8 @@ use std::time::Duration;
 use fakes::{FakeConsumer, FakeShard, Log, Rows};
 use millpond_broker_api::{Consumer, Source};
 use millpond_changelog::{
-    Applier, ApplyLimits, Changelog, Decision, LogRange, RebuildReason, Restore, RestorePhase, ShardMetadata,
-    ValueFormat, Waiting,
+    Applier, ApplyLimits, Changelog, Decision, LogRange, RebuildReason, Restore, RestorePhase, RowLayout,
+    ShardMetadata, ValueFormat, Waiting,
 };
 use millpond_store_api::{ErrorKind, SpaceId};
 use run::Run;
@@ -22,7 +22,8 @@ const B: SpaceId = SpaceId(2);
 const NOW: i64 = 1_700_000_000_000;
 
 fn changelog(store: &str, space: SpaceId, format: ValueFormat) -> Changelog {
-    Changelog { source: Source(space.0.into()), topic: store.into(), partition: 0, store: store.into(), space, format }
+    let (source, rows) = (Source(space.0.into()), RowLayout::KeyValue { space });
+    Changelog { source, topic: store.into(), partition: 0, store: store.into(), rows, format }
 }
 
 fn plain(store: &str, space: SpaceId) -> Changelog {

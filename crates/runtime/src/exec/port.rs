@@ -36,7 +36,7 @@ impl Port for TaskPort<'_> {
     fn store(&mut self, store: StoreIndex) -> Result<StoreAccess<'_>> {
         let timestamp = self.timestamp;
         match self.stores.get_mut(store) {
-            Some((overlay, base)) => Ok(StoreAccess { layer: overlay, base, timestamp }),
+            Some((overlay, base)) => Ok(StoreAccess { layer: overlay, base, timestamp, expiry: None }),
             None => Err(foreign_store(store)),
         }
     }
@@ -44,8 +44,9 @@ impl Port for TaskPort<'_> {
     fn stores(&mut self, which: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {
         let timestamp = self.timestamp;
         let found = self.stores.get_many_mut(which)?;
-        Ok(found
-            .map(|store| store.map(|(overlay, base): (_, &dyn Read)| StoreAccess { layer: overlay, base, timestamp })))
+        Ok(found.map(|store| {
+            store.map(|(overlay, base): (_, &dyn Read)| StoreAccess { layer: overlay, base, timestamp, expiry: None })
+        }))
     }
 
     fn cached(&self, store: StoreIndex) -> bool {

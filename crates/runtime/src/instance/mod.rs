@@ -153,7 +153,7 @@ impl Instance {
         let index = self.shared.topology.store_index(store)?;
         let found = self.workers.iter_mut().flat_map(|w| &mut w.tasks).find(|t| t.id == task && t.is_running())?;
         let (layer, base) = found.stores.as_mut()?.get_mut(index)?;
-        Some(read(&mut millpond_topology::StoreAccess { layer, base, timestamp: 0 }))
+        Some(read(&mut millpond_topology::LayerSpace { layer, base, timestamp: 0 }))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

@@ -176,7 +176,7 @@ impl Worker {
                 topic: topic.into(),
                 partition: id.partition,
                 store: store.plan.name.as_str().into(),
-                space: store.space,
+                rows: changelog::RowLayout::KeyValue { space: store.space },
                 format: store.plan.format,
             };
             if let Some(shard) = changelogs.get_mut(store.shard) {

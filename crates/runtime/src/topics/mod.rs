@@ -112,10 +112,7 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             index: *store,
             name: def.name.clone(),
             engine: def.engine.clone(),
-            format: match def.kind {
-                StoreType::TimestampedKeyValue => ValueFormat::Timestamped,
-                _ => ValueFormat::Plain,
-            },
+            format: value_format(def.kind),
             changelog: match def.logging {
                 Logging::Enabled { .. } => Some(changelog::changelog_topic(app, &def.name)),
                 Logging::Disabled => None,
@@ -130,6 +127,20 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
         plan.sinks.push(SinkPlan { sink: *sink, partitions: count(&topic), topic, internal: def.topic.internal });
     }
     plan
+}
+
+/// How a kind holds its values.
+fn value_format(kind: StoreType) -> ValueFormat {
+    match kind {
+        StoreType::TimestampedKeyValue | StoreType::TtlKeyValue | StoreType::TimestampedWindow => {
+            ValueFormat::Timestamped
+        }
+        StoreType::TimestampedKeyValueWithHeaders | StoreType::TimestampedWindowWithHeaders => {
+            ValueFormat::TimestampedWithHeaders
+        }
+        StoreType::SessionWithHeaders => ValueFormat::AggregationWithHeaders,
+        _ => ValueFormat::Plain,
+    }
 }
 
 /// Where a topic is begun. What another task has written to a repartition topic must be read, whoever reads it first.

@@ -12,7 +12,7 @@ pub(crate) use kind::{sealed, with_access};
 pub use rows::Rows;
 pub(crate) use set::{Bound, parts};
 pub use set::{StoreHandle, StoreRef, StoreSet, ViewSet};
-pub use spec::{Logging, StoreDef, StoreSpec, StoreType};
+pub use spec::{Logging, Retention, StoreDef, StoreSpec, StoreType};
 pub(crate) use values::Serdes;
 pub use values::{Plain, Stamped, ValueAndTimestamp, Values};
 pub use view::StoreView;

@@ -17,6 +17,24 @@ pub enum StoreType {
     KeyValue,
     /// Keys and values with the event time of their last update.
     TimestampedKeyValue,
+    /// Keys and values with the event time and the headers of their last update.
+    TimestampedKeyValueWithHeaders,
+    /// Keys and values with the event time of their last update, which live for a while.
+    TtlKeyValue,
+    /// All versions of each key's value, for a while.
+    VersionedKeyValue,
+    /// Keys with a list of values each.
+    ListValue,
+    /// Values by key and window start.
+    Window,
+    /// Values by key and window start, with the event time of their last update.
+    TimestampedWindow,
+    /// Values by key and window start, with the event time and the headers of their last update.
+    TimestampedWindowWithHeaders,
+    /// Values by key and session.
+    Session,
+    /// Values by key and session, with the headers of their last update.
+    SessionWithHeaders,
 }
 
 impl StoreType {
@@ -25,8 +43,27 @@ impl StoreType {
         match self {
             Self::KeyValue => "key-value store",
             Self::TimestampedKeyValue => "timestamped key-value store",
+            Self::TimestampedKeyValueWithHeaders => "timestamped key-value store with headers",
+            Self::TtlKeyValue => "key-value store with a time to live",
+            Self::VersionedKeyValue => "versioned key-value store",
+            Self::ListValue => "list-value store",
+            Self::Window => "window store",
+            Self::TimestampedWindow => "timestamped window store",
+            Self::TimestampedWindowWithHeaders => "timestamped window store with headers",
+            Self::Session => "session store",
+            Self::SessionWithHeaders => "session store with headers",
         }
     }
+}
+
+/// For how long a store keeps its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Retention {
+    /// Retention of a window or session store, history retention of a versioned one, time to live of a key-value store: in
+    /// milliseconds of event time.
+    pub millis: i64,
+    /// A window store keeps all values that are put for one key and start.
+    pub duplicates: bool,
 }
 
 /// Whether a store has a changelog.
@@ -54,6 +91,8 @@ pub struct StoreDef {
     pub name: String,
     /// The kind.
     pub kind: StoreType,
+    /// For how long it keeps its rows; `None` for the kinds that keep them for ever.
+    pub retention: Option<Retention>,
     /// The number of its sub-topology.
     pub sub: u32,
     /// Updates of a key may be held back until a commit, so that only the last one is forwarded and logged.
@@ -85,6 +124,7 @@ impl<T: StoreKind> StoreSpec<T> {
         let def = StoreDef {
             name: name.to_owned(),
             kind: T::TYPE,
+            retention: None,
             sub: 0,
             caching: false,
             logging: Logging::default(),

@@ -139,7 +139,7 @@ impl Port for MockPort {
     fn store(&mut self, at: StoreIndex) -> Result<StoreAccess<'_>> {
         let timestamp = self.timestamp;
         let MockStore { base, layer } = &mut self.stores[at.0 as usize];
-        Ok(StoreAccess { layer, base, timestamp })
+        Ok(StoreAccess { layer, base, timestamp, expiry: None })
     }
 
     fn stores(&mut self, which: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {
@@ -152,7 +152,7 @@ impl Port for MockPort {
         }
         for (i, MockStore { base, layer }) in self.stores.iter_mut().enumerate() {
             if let Some(place) = which.iter().position(|w| w.is_some_and(|w| w.0 as usize == i)) {
-                found[place] = Some(StoreAccess { layer, base, timestamp });
+                found[place] = Some(StoreAccess { layer, base, timestamp, expiry: None });
             }
         }
         Ok(found)
