@@ -36,7 +36,7 @@ pub use create::{EnsuredTopics, MissingTopics, ensure_topics};
 pub use cut::{CUT_HEADER, Cut, CutBytes, CutClass, CutKind, UnknownCut};
 pub use encode::{RowScratch, ValueFormat};
 pub use error::{Error, ErrorKind, Result};
-pub use layout::RowLayout;
+pub use layout::{RowLayout, clear_store};
 pub use partition::{murmur2, partition_for_key};
 pub use position::Position;
 pub use restore::{

@@ -45,8 +45,8 @@ pub use headers::{Header, Headers};
 pub use murmur3::murmur3_128;
 pub use partitions::Partitions;
 pub use port::{
-    Drained, Dropped, Expiry, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, PutLog, Raw, RecordMetadata,
-    Schedule, SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
+    Drained, Dropped, Expiry, Layer, LayerSpace, LoggedPut, NodeIndex, Out, Port, PunctuationType, PutLog, Raw,
+    RecordMetadata, Schedule, SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
 };
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};

@@ -176,23 +176,46 @@ impl SpaceMut for LayerSpace<'_> {
 #[derive(Default)]
 pub struct PutLog {
     bytes: Vec<u8>,
-    puts: Vec<LoggedPut>,
+    puts: Vec<Lengths>,
 }
 
 #[derive(Clone, Copy)]
-struct LoggedPut {
+struct Lengths {
     key: usize,
     /// `None`: a tombstone.
     value: Option<usize>,
     timestamp: i64,
 }
 
+/// A put of a versioned store, lent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LoggedPut<'a> {
+    /// The key's bytes.
+    pub key: &'a [u8],
+    /// The value's bytes; `None` for a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// The version's time (milliseconds).
+    pub timestamp: i64,
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for LoggedPut<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoggedPut")
+            .field("key_len", &self.key.len())
+            .field("value_len", &self.value.map(<[u8]>::len))
+            .field("timestamp", &self.timestamp)
+            .finish()
+    }
+}
+
 impl PutLog {
-    /// Adds a put, or with `None` a tombstone, of a version's time (milliseconds).
-    pub fn push(&mut self, key: &[u8], value: Option<&[u8]>, timestamp: i64) {
+    /// Adds a put.
+    pub fn push(&mut self, put: LoggedPut<'_>) {
+        let LoggedPut { key, value, timestamp } = put;
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
-        self.puts.push(LoggedPut { key: key.len(), value: value.map(<[u8]>::len), timestamp });
+        self.puts.push(Lengths { key: key.len(), value: value.map(<[u8]>::len), timestamp });
     }
 
     /// True if there is none.
@@ -200,15 +223,15 @@ impl PutLog {
         self.puts.is_empty()
     }
 
-    /// Calls `each` with the key, value and time of each put.
-    pub fn for_each(&self, each: &mut dyn FnMut(&[u8], Option<&[u8]>, i64)) {
+    /// The puts, in order.
+    pub fn iter(&self) -> impl Iterator<Item = LoggedPut<'_>> {
         let mut rest = self.bytes.as_slice();
-        for put in &self.puts {
-            let (key, behind) = rest.split_at(put.key);
-            let (value, behind) = behind.split_at(put.value.unwrap_or(0));
+        self.puts.iter().map(move |lengths| {
+            let (key, behind) = rest.split_at(lengths.key);
+            let (value, behind) = behind.split_at(lengths.value.unwrap_or(0));
             rest = behind;
-            each(key, put.value.map(|_| value), put.timestamp);
-        }
+            LoggedPut { key, value: lengths.value.map(|_| value), timestamp: lengths.timestamp }
+        })
     }
 
     /// Forgets all.

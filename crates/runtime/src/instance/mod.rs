@@ -20,6 +20,7 @@ use crate::ports::Ports;
 use crate::settings::Settings;
 use crate::state::MemorySettings;
 use crate::task::TaskId;
+use crate::task::stores::Moment;
 use crate::topics;
 use crate::worker::{Ends, Pulse, ToMember, Worker};
 
@@ -152,8 +153,9 @@ impl Instance {
     ) -> Option<T> {
         let index = self.shared.topology.store_index(store)?;
         let found = self.workers.iter_mut().flat_map(|w| &mut w.tasks).find(|t| t.id == task && t.is_running())?;
-        let (layer, base) = found.stores.as_mut()?.get_mut(index)?;
-        Some(read(&mut millpond_topology::LayerSpace { layer, base, timestamp: 0 }))
+        let at = Moment { timestamp: 0, stream_time: found.stream_time };
+        let mut access = found.stores.as_mut()?.access(index, at)?;
+        Some(read(&mut access.space()))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

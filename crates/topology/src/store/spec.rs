@@ -54,6 +54,35 @@ impl StoreType {
             Self::SessionWithHeaders => "session store with headers",
         }
     }
+
+    /// Whether all its rows are of a window or session, and expire.
+    pub const fn is_windowed(self) -> bool {
+        matches!(
+            self,
+            Self::Window
+                | Self::TimestampedWindow
+                | Self::TimestampedWindowWithHeaders
+                | Self::Session
+                | Self::SessionWithHeaders
+        )
+    }
+
+    /// The kind's name in files and metrics: it never changes.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::KeyValue => "key-value",
+            Self::TimestampedKeyValue => "timestamped-key-value",
+            Self::TimestampedKeyValueWithHeaders => "timestamped-key-value-with-headers",
+            Self::TtlKeyValue => "ttl-key-value",
+            Self::VersionedKeyValue => "versioned-key-value",
+            Self::ListValue => "list-value",
+            Self::Window => "window",
+            Self::TimestampedWindow => "timestamped-window",
+            Self::TimestampedWindowWithHeaders => "timestamped-window-with-headers",
+            Self::Session => "session",
+            Self::SessionWithHeaders => "session-with-headers",
+        }
+    }
 }
 
 /// For how long a store keeps its rows.
