@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::port::NodeIndex;
-use crate::serde::{Coder, Serde};
-use crate::store::values::{Plain, Stamped};
-use crate::store::{KeyValue, Serdes, StoreKind, TimestampedKeyValue};
-
-use std::sync::Arc;
+use crate::store::StoreKind;
 
 /// The kinds of stores, as the runtime tells them apart.
 #[non_exhaustive]
@@ -146,6 +142,8 @@ pub struct StoreDef {
 pub struct StoreSpec<T: StoreKind> {
     pub(crate) def: StoreDef,
     pub(crate) serdes: T::Serdes,
+    /// What is wrong with the durations that were given.
+    pub(super) mistakes: Vec<String>,
 }
 
 impl<T: StoreKind> StoreSpec<T> {
@@ -160,7 +158,23 @@ impl<T: StoreKind> StoreSpec<T> {
             engine: None,
             owner: None,
         };
-        Self { def, serdes }
+        Self { def, serdes, mistakes: Vec::new() }
+    }
+
+    /// All that is wrong with it.
+    pub(crate) fn mistakes(&self) -> Vec<String> {
+        let StoreDef { name, kind, retention, caching, .. } = &self.def;
+        let mut mistakes = self.mistakes.clone();
+        if *caching && retention.is_some_and(|retention| retention.duplicates) {
+            mistakes.push(format!(
+                "the store `{name}` retains duplicates, of which a cache would keep the last; leave caching off"
+            ));
+        }
+        if *caching && *kind == StoreType::VersionedKeyValue {
+            mistakes
+                .push(format!("the store `{name}` is a {}, whose log has every put; leave caching off", kind.name()));
+        }
+        mistakes
     }
 
     /// No changelog.
@@ -179,6 +193,8 @@ impl<T: StoreKind> StoreSpec<T> {
     }
 
     /// Only the last update of a key between two commits is logged. Off by default, as in Kafka Streams' Processor API.
+    ///
+    /// [`Builder::build`](crate::Builder::build) refuses it for versioned stores and for window stores that retain duplicates.
     #[must_use]
     pub fn caching_enabled(mut self) -> Self {
         self.def.caching = true;
@@ -196,21 +212,5 @@ impl<T: StoreKind> StoreSpec<T> {
 impl<T: StoreKind> std::fmt::Debug for StoreSpec<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreSpec").field("def", &self.def).finish_non_exhaustive()
-    }
-}
-
-impl<K: 'static, V: 'static> StoreSpec<KeyValue<K, V>> {
-    /// A store of keys and values.
-    pub fn key_value(name: &str, key: impl Serde<K>, value: impl Serde<V>) -> Self {
-        let values = Plain::new(Coder::value(Arc::new(value)));
-        Self::new(name, Serdes::new(Coder::key(Arc::new(key)), values))
-    }
-}
-
-impl<K: 'static, V: 'static> StoreSpec<TimestampedKeyValue<K, V>> {
-    /// A store of keys and values with the event time of their last update.
-    pub fn timestamped_key_value(name: &str, key: impl Serde<K>, value: impl Serde<V>) -> Self {
-        let values = Stamped::new(Coder::value(Arc::new(value)));
-        Self::new(name, Serdes::new(Coder::key(Arc::new(key)), values))
     }
 }
