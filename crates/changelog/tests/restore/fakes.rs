@@ -17,7 +17,7 @@ use millpond_store_api::{
 pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A shard in a map, every batch of which is durable.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct FakeShard {
     pub(crate) spaces: BTreeMap<u16, Rows>,
     pub(crate) metadata: Option<Vec<u8>>,
