@@ -9,7 +9,7 @@ use millpond_store_api::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Gauge, Metrics, Scope};
 use crate::settings::Settings;
-use crate::state::{Budget, MemoryBudget, MemorySettings, QueueBudget, available_memory};
+use crate::state::{Budget, ClientMemory, MemoryBudget, MemorySettings, QueueBudget, available_memory};
 
 /// How often the engines are asked what they take.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -20,6 +20,8 @@ pub(crate) struct Memory {
     pub(crate) queues: Arc<QueueBudget>,
     /// Whether stores with caching hold updates back at all.
     pub(crate) caching: bool,
+    /// What each worker's clients were made with.
+    pub(crate) clients: ClientMemory,
     /// Those that have stores.
     engines: Vec<Arc<dyn Engine>>,
     /// What each of them may take.
@@ -41,6 +43,7 @@ impl Memory {
             overlays: Arc::new(plan.overlays()),
             queues: Arc::new(plan.input_queues()),
             caching: plan.cache > 0,
+            clients: plan.clients(settings.workers),
             engines,
             engine_part: AtomicU64::new(0),
             told: AtomicU64::new(0),

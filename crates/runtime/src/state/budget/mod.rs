@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 pub use self::available::available_memory;
-pub use self::plan::{MemoryBudget, MemorySettings};
+pub use self::plan::{ClientMemory, MemoryBudget, MemorySettings};
 pub use self::queues::{QueueBudget, QueueShare};
 
 /// What the overlays of a process hold together, and may hold.
