@@ -6,7 +6,7 @@ mod error;
 mod overlay;
 
 pub use budget::{
-    Budget, ClientMemory, Excess, MemoryBudget, MemorySettings, QueueBudget, QueueShare, Share, available_memory,
+    Budget, ClientMemory, Excess, Held, MemoryBudget, MemorySettings, QueueBudget, QueueShare, Share, available_memory,
 };
 pub use dir::{StateDir, TaskLock, TaskOnDisk};
 pub(crate) use dir::{make_dir, read_file, replace_file};
