@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use millpond_store_api::{Engine, EngineMemory, Error, ErrorKind, Result, Shard, ShardSpec};
 
@@ -67,7 +66,7 @@ impl RocksEngine {
             memtable_share_bytes: pool.split().memtable_bytes(),
             flushes: flusher.flushes.load(Ordering::Relaxed),
             waits: flusher.waits.load(Ordering::Relaxed),
-            longest_wait: Duration::from_nanos(flusher.longest_wait_ns.load(Ordering::Relaxed)),
+            longest_wait: flusher.longest_stall(),
             shards: shards.collect(),
         }
     }
@@ -109,6 +108,8 @@ impl Engine for RocksEngine {
             pinned: besides(pool.pinned_bytes()),
             write_buffers,
             rows: 0,
+            stalled: self.shared.flusher.stalled(),
+            longest_stall: self.shared.flusher.longest_stall(),
         }
     }
 }

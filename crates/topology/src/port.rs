@@ -76,6 +76,18 @@ pub trait Layer: Send {
     /// Fills cache slots for keys that will be read soon.
     fn touch(&mut self, base: &dyn Read, keys: &[&[u8]]) -> store::Result<()>;
 
+    /// About how many keys have a value: those of the base by its own estimate, with what the layer changes about them.
+    ///
+    /// The default counts by a walk, which is exact and takes as long as one.
+    fn approximate_num_entries(&self, base: &dyn Read) -> store::Result<u64> {
+        let mut rows = self.scan(base, Range::ALL, Direction::Forward)?;
+        let mut counted = 0;
+        while rows.next()?.is_some() {
+            counted += 1;
+        }
+        Ok(counted)
+    }
+
     /// The keys in range that the layer itself holds uncommitted writes for, in order (values are left empty).
     fn written(&self, range: Range<'_>, direction: Direction, keys: &mut Chunk);
 
@@ -163,6 +175,10 @@ impl Space for LayerSpace<'_> {
 
     fn touch(&mut self, keys: &[&[u8]]) -> store::Result<()> {
         self.layer.touch(self.base, keys)
+    }
+
+    fn approximate_num_entries(&self) -> store::Result<u64> {
+        self.layer.approximate_num_entries(self.base)
     }
 }
 

@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+mod clearing;
 mod fakes;
+mod kinds;
 mod model;
 mod run;
+mod stores;
+mod views;
 
 use std::time::Duration;
 

@@ -127,8 +127,9 @@ impl Instance {
         self.workers.iter().any(|w| w.has_uncommitted())
     }
 
-    /// Changes the memory budget while all is running: overlays, input queues and engines follow within a moment. What is
-    /// `None` is as it would be by default, whatever the settings said at the start. Caching that was off stays off.
+    /// Changes the memory budget while all is running: overlays, input queues and engines follow within a moment; the
+    /// clients of the broker keep what they were made with. What is `None` is as it would be by default, whatever the settings
+    /// said at the start. Caching that was off stays off.
     ///
     /// # Errors
     ///

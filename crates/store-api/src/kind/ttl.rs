@@ -118,6 +118,12 @@ impl<'a, S: Space + ?Sized> TtlKeyValue<'a, S> {
         })
     }
 
+    /// About how many rows there are, those that have expired and are not deleted yet included. See
+    /// [`Read::approximate_num_entries`](crate::Read::approximate_num_entries).
+    pub fn approximate_num_entries(&self) -> Result<u64> {
+        self.rows.approximate_num_entries()
+    }
+
     /// The store's index rows whose buckets have passed, `limit` of them at most. One seek at most for each bucket that has
     /// rows of whatever store.
     fn due(&self, limit: usize) -> Result<Chunk> {
