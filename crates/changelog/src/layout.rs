@@ -194,3 +194,6 @@ fn foreign_seqnum(seqnum: i32, duplicates: bool) -> store::Error {
     let reason = if duplicates { "the seqnum is negative" } else { "the store keeps no duplicates" };
     store::Error::new(store::ErrorKind::Corrupt, READ).with("reason", reason).with("seqnum", seqnum)
 }
+
+#[cfg(test)]
+mod tests;

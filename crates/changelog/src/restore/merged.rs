@@ -173,3 +173,6 @@ impl Cursor for Merged<'_> {
 fn in_range<'a>(rows: &'a Rows, range: Range<'_>) -> btree_map::Range<'a, Vec<u8>, Option<Vec<u8>>> {
     if range.is_empty() { btree_map::Range::default() } else { rows.range::<[u8], _>((range.lower, range.upper)) }
 }
+
+#[cfg(test)]
+mod tests;

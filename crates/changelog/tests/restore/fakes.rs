@@ -64,7 +64,7 @@ impl Read for FakeShard {
         if direction == Direction::Reverse {
             rows.reverse();
         }
-        Ok(Box::new(FakeCursor { rows, direction, next: 0 }))
+        Ok(Box::new(FakeCursor { rows, direction, next: 0, lent: 0 }))
     }
 }
 
@@ -72,11 +72,14 @@ struct FakeCursor<'a> {
     rows: Vec<Row<'a>>,
     direction: Direction,
     next: usize,
+    /// Behind the row that was lent last: where no seek goes back from.
+    lent: usize,
 }
 
 impl Cursor for FakeCursor<'_> {
     fn next(&mut self) -> Result<Option<Row<'_>>> {
         self.next += 1;
+        self.lent = self.next;
         Ok(self.row())
     }
 
@@ -90,7 +93,7 @@ impl Cursor for FakeCursor<'_> {
             Direction::Forward => row.key < key,
             Direction::Reverse => row.key > key,
         };
-        self.next = self.next.max(self.rows.partition_point(before));
+        self.next = self.lent.max(self.rows.partition_point(before));
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use millpond_broker_api as broker;
 use millpond_broker_api::Source;
 use millpond_changelog::{Change, Changelog, RowLayout, RowScratch, ShardMetadata, ValueFormat};
-use millpond_store_api::schema::ExpiringKey;
+use millpond_store_api::schema::{Buckets, ExpiringKey, SuffixKind};
 use millpond_store_api::{
     Cursor, DirectSpace, Direction, Range, Read, Result, Session, ShardSpace, Space, SpaceId, SpaceMut, TtlKeyValue,
     ValueAndTimestamp, Versioned, Window,
@@ -261,12 +261,22 @@ impl Live {
                 TtlKeyValue::<dyn SpaceMut>::index_key(number, self.retention, &key, timestamp, &mut key_of);
                 assert_eq!(index.get(&key_of), Some(&Vec::new()), "{kind:?}: every row is found when it expires");
             }
-        } else if kind != Kind::Versioned {
-            let live = self.windowed.rows(WINDOWED);
-            for (key, value) in rows_of(shard, number) {
-                assert_eq!(live.get(&key), Some(&value), "{kind:?}: no row that was not written");
+        } else {
+            for key in rows_of(shard, number).keys() {
+                let mut scratch = Vec::new();
+                let key = ExpiringKey::decode(suffix_kind(kind), key, &mut scratch).unwrap();
+                let bucket = Buckets::new(self.retention).of(key.suffix.time());
+                assert_eq!(key.bucket, bucket, "{kind:?}: what has expired lies where it is dropped");
             }
         }
+    }
+}
+
+fn suffix_kind(kind: Kind) -> SuffixKind {
+    match kind {
+        Kind::Window | Kind::WindowWithHeaders => SuffixKind::Time,
+        Kind::Duplicates => SuffixKind::Sequence,
+        _ => SuffixKind::Times,
     }
 }
 
