@@ -19,6 +19,9 @@ use crate::support::{BOTH, Closure, builder, closure, pipe};
 /// The context of a body over a store.
 type Cx<'a, T> = Context<'a, Closure<StoreRef<T>>>;
 
+/// Runs one step of a script.
+type Write<T> = fn(&StoreRef<T>, &mut Cx<'_, T>, Record<String, i64>) -> Result;
+
 /// What a body is asked to do: a step of its script, or to say all it knows.
 const TELL: i64 = -1;
 
@@ -45,7 +48,7 @@ fn comes_back<T: StoreKind>(
     spec: impl Fn() -> StoreSpec<T>,
     caches: bool,
     steps: i64,
-    write: fn(&StoreRef<T>, &mut Cx<'_, T>, Record<String, i64>) -> Result,
+    write: Write<T>,
     tell: fn(&StoreRef<T>, &mut Cx<'_, T>) -> Result<String>,
 ) -> String
 where
