@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use millpond_broker_api::Broker;
 use millpond_runtime::{Counter, Guarantee};
 use millpond_testkit::{Driver, DriverBuilder};
 use millpond_topology::{
@@ -424,6 +425,34 @@ fn a_versioned_store_logs_each_put_with_its_own_time() {
 }
 
 const DAY: i64 = 86_400_000;
+
+#[test]
+fn changelogs_have_the_configs_of_their_kind() {
+    let configs = |driver: &Driver| {
+        let infos = driver.broker().admin().unwrap().describe(&["test-s-changelog"]).unwrap();
+        let mut configs = infos.into_iter().next().flatten().unwrap().configs;
+        configs.retain(|(key, _)| matches!(key.as_str(), "cleanup.policy" | "retention.ms" | "min.compaction.lag.ms"));
+        configs.sort();
+        configs.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    fn started<T: StoreKind>(spec: StoreSpec<T>) -> Driver
+    where
+        StoreRef<T>: Send + Sync,
+    {
+        over(spec, |_, _, _| Ok(())).setting("windowstore.changelog.additional.retention.ms", "5").build().unwrap()
+    }
+    let window = || StoreSpec::window("s", ms(100), ms(10), Utf8, I64);
+    assert_eq!(configs(&started(window())), "cleanup.policy=compact,delete retention.ms=105");
+    assert_eq!(configs(&started(window().retain_duplicates())), "cleanup.policy=delete retention.ms=105");
+    let own = window().logging([("retention.ms", "7")]);
+    assert_eq!(configs(&started(own)), "cleanup.policy=compact,delete retention.ms=7", "the store's own configs win");
+    let session = StoreSpec::<Session<String, i64>>::session("s", ms(100), Utf8, I64);
+    assert_eq!(configs(&started(session)), "cleanup.policy=compact,delete retention.ms=105");
+    let versioned = StoreSpec::<Versioned<String, i64>>::versioned("s", ms(100), Utf8, I64);
+    assert_eq!(configs(&started(versioned)), format!("cleanup.policy=compact min.compaction.lag.ms={}", DAY + 100));
+    let ttl = StoreSpec::<TtlKeyValue<String, i64>>::ttl_key_value("s", ms(100), Utf8, I64);
+    assert_eq!(configs(&started(ttl)), "cleanup.policy=compact");
+}
 
 #[test]
 fn b105_expired_rows_get_tombstones_and_never_come_back() {
