@@ -1,3 +1,5 @@
+//! Keys to logs and back, by example and by any bytes.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -351,15 +351,40 @@ fn a_record_that_is_none_of_the_store_s_is_named_and_nothing_is_guessed_from_it(
 
 #[test]
 fn stores_of_all_kinds_are_restored_side_by_side() {
-    let mut stores: Vec<_> = (1..).zip(Kind::ALL).map(|(number, kind)| Live::new(kind, number, HOUR)).collect();
-    for store in &mut stores {
+    // Two of each.
+    let kinds = Kind::ALL.into_iter().chain(Kind::ALL);
+    let mut stores: Vec<_> = (1..).zip(kinds).map(|(number, kind)| Live::new(kind, number, HOUR)).collect();
+    for (n, store) in stores.iter_mut().enumerate() {
         for (i, key) in (0..).zip(KEYS) {
-            store.put(&Put::at(key, MINUTE * i, "v"));
+            store.put(&Put::at(key, MINUTE * i, &format!("{n}")));
         }
         store.put(&Put::delete(b"a", 7 * MINUTE));
     }
     for records in [1, 3, 1000] {
         let shard = restored(&stores.iter().collect::<Vec<_>>(), records);
         stores.iter().for_each(|store| store.compare(&shard));
+    }
+}
+
+#[test]
+fn what_was_observed_goes_with_the_rows_of_a_store_that_begins_anew() {
+    for kind in [Kind::Window, Kind::Session, Kind::Versioned] {
+        let late = Live::new(kind, 3, HOUR).puts([Put::at(b"a", 100 * HOUR, "old"), Put::at(b"ab", 100 * HOUR, "old")]);
+        let mut again = Live::new(kind, 3, HOUR).puts([Put::at(b"a", 1, "1"), Put::at(b"a", 2, "2")]);
+        again.log.topic_id = 2;
+        // Found out when it is planned.
+        let mut shard = restored(&[&late], 10);
+        restore_into(&mut shard, &[&again], 10);
+        again.compare(&shard);
+        assert_eq!(again.seen().len(), 2);
+        // Found out on the way.
+        let mut consumer = FakeConsumer::new(1, &[("3", &late.log)]);
+        let mut shard = FakeShard::default();
+        let mut run = Run::plan(&mut consumer, &mut shard, &[late.changelog()]);
+        run.begin().unwrap();
+        run.step().unwrap();
+        assert!(run.restore.replan(Source(3), again.log.range()).unwrap().clears());
+        *run.consumer.log("3") = again.log.clone();
+        again.compare(run.complete().shard);
     }
 }

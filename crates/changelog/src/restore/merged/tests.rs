@@ -1,3 +1,5 @@
+//! The merged walk against one over the rows as they will be.
+
 use proptest::prelude::*;
 
 use super::*;
