@@ -149,6 +149,11 @@ impl<'a, K: 'static, V: 'static, M: Mode> VersionedView<'a, K, V, M> {
         self.inner.prefix(prefix, serde)
     }
 
+    /// About how many keys have a value now; see [`StoreView::approximate_num_entries`].
+    pub fn approximate_num_entries(&mut self) -> Result<u64> {
+        self.inner.approximate_num_entries()
+    }
+
     /// What the store has observed (milliseconds since 1970); `i64::MIN` if there was nothing yet.
     pub fn observed(&self) -> i64 {
         observed(&self.inner.access)

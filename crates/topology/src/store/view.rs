@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 use millpond_store_api as store;
-use store::Direction;
+use store::{Direction, Space as _};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::TaskIdentity;
@@ -95,6 +95,12 @@ impl<'a, K: 'static, C: Values, M: Mode> StoreView<'a, K, C, M> {
         let prefix = store::Prefix::new(&bytes);
         let store::Range { lower, upper } = prefix.range();
         Ok(self.rows(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec), Direction::Forward))
+    }
+
+    /// About how many rows the store has: exact for up to a thousand, above that an estimate on some engines. Rows that have
+    /// expired count until they are deleted.
+    pub fn approximate_num_entries(&mut self) -> Result<u64> {
+        Ok(self.access.space().approximate_num_entries()?)
     }
 
     fn rows(&mut self, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>, direction: Direction) -> Rows<K, C> {
