@@ -8,6 +8,9 @@ pub use millpond_store_mem::MemEngine as Memory;
 #[cfg(feature = "rocks")]
 pub use millpond_store_rocks::{RocksEngine as Rocks, RocksSettings};
 pub use millpond_topology::{
-    Consumed, Context, F64, FixedKeyRecord, Grouped, I32, I64, Init, Json, KeyValue, Materialized, Nullable, Processor,
-    Produced, Record, Repartitioned, Schedule, StoreRef, TimestampedKeyValue, Topology, Utf8,
+    AggregationWithHeaders, Consumed, Context, F64, FixedKeyRecord, Grouped, I32, I64, Init, Json, KeyValue, List,
+    ListValue, Materialized, Nullable, Processor, Produced, ReadOnly, Record, Repartitioned, Schedule, Session,
+    SessionWindowed, SessionWithHeaders, StoreRef, StoreSpec, TimeWindowed, TimestampedKeyValue,
+    TimestampedKeyValueWithHeaders, TimestampedWindow, TimestampedWindowWithHeaders, Topology, TtlKeyValue, Utf8,
+    ValueAndTimestamp, ValueTimestampHeaders, VersionPut, Versioned, Window, Windowed,
 };
