@@ -16,9 +16,9 @@ pub use millpond_topology::{
 
 // Stores of processors: how they are declared, their kinds, and what their rows are.
 pub use millpond_topology::{
-    AggregationWithHeaders, KeyValue, ListValue, Session, SessionWithHeaders, StoreHandle, StoreRef, StoreSpec,
-    TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue,
-    ValueAndTimestamp, ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord, Window, Windowed,
+    AggregationWithHeaders, KeyValue, ListValue, ReadOnly, Session, SessionWithHeaders, StoreHandle, StoreRef,
+    StoreSpec, TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedWindow, TimestampedWindowWithHeaders,
+    TtlKeyValue, ValueAndTimestamp, ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord, Window, Windowed,
 };
 
 // Serdes.

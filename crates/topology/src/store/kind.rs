@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::node::{Buffers, TaskIdentity};
 use crate::port::{StoreAccess, StoreIndex};
 use crate::store::{
-    AggregateWithHeaders, Expiring, Listed, Plain, Serdes, SessionView, Stamped, StampedWithHeaders, StoreType,
+    AggregateWithHeaders, Expiring, Listed, Mode, Plain, Serdes, SessionView, Stamped, StampedWithHeaders, StoreType,
     StoreView, VersionedView, WindowSerdes, WindowView,
 };
 
@@ -19,14 +19,14 @@ pub trait StoreKind: sealed::Sealed + 'static {
     /// The serdes of the kind's parts.
     type Serdes: Clone + Send + Sync + 'static;
 
-    /// What a processor reads and writes it through.
-    type View<'a>;
+    /// What a processor reads and writes it through, or only reads.
+    type View<'a, M: Mode>;
 
     /// The kind, as the runtime knows it.
     const TYPE: StoreType;
 
     #[doc(hidden)]
-    fn view<'a>(access: Opened<'a>, serdes: &'a Self::Serdes) -> Self::View<'a>;
+    fn view<'a, M: Mode>(access: Opened<'a>, serdes: &'a Self::Serdes) -> Self::View<'a, M>;
 }
 
 /// A store that a view is made of.
@@ -68,12 +68,12 @@ macro_rules! kinds {
 
         impl<K: 'static, V: 'static> StoreKind for $kind<K, V> {
             type Serdes = $serdes;
-            type View<'a> = $view;
+            type View<'a, M: Mode> = $view;
 
             const TYPE: StoreType = StoreType::$type;
 
             #[inline]
-            fn view<'a>(opened: Opened<'a>, serdes: &'a Self::Serdes) -> Self::View<'a> {
+            fn view<'a, M: Mode>(opened: Opened<'a>, serdes: &'a Self::Serdes) -> Self::View<'a, M> {
                 <$view>::new(opened, serdes)
             }
         }
@@ -82,11 +82,11 @@ macro_rules! kinds {
 
 kinds! {
     /// A store of keys and values.
-    KeyValue(KeyValue), Serdes<K, Plain<V>>, StoreView<'a, K, Plain<V>>;
+    KeyValue(KeyValue), Serdes<K, Plain<V>>, StoreView<'a, K, Plain<V>, M>;
 
     /// A store of keys and values with the event time of their last update; the kind behind tables and aggregations, in Kafka
     /// Streams' bytes.
-    TimestampedKeyValue(TimestampedKeyValue), Serdes<K, Stamped<V>>, StoreView<'a, K, Stamped<V>>;
+    TimestampedKeyValue(TimestampedKeyValue), Serdes<K, Stamped<V>>, StoreView<'a, K, Stamped<V>, M>;
 
     /// A store of keys and values with the event time and the headers of their last update (KIP-1271).
     ///
@@ -111,7 +111,7 @@ kinds! {
     /// let _ = builder.stream("orders", Consumed::with(Utf8, Utf8)).process(&last, |_, last| Ok(Last(last)));
     /// # builder.build().unwrap();
     /// ```
-    TimestampedKeyValueWithHeaders(TimestampedKeyValueWithHeaders), Serdes<K, StampedWithHeaders<V>>, StoreView<'a, K, StampedWithHeaders<V>>;
+    TimestampedKeyValueWithHeaders(TimestampedKeyValueWithHeaders), Serdes<K, StampedWithHeaders<V>>, StoreView<'a, K, StampedWithHeaders<V>, M>;
 
     /// A store of keys and values with the event time of their last update, which live for a while: what has expired is
     /// never seen again, and is deleted in the background. Kafka Streams has no such store.
@@ -141,11 +141,11 @@ kinds! {
     /// let _ = builder.stream("orders", Consumed::with(Utf8, I64)).process(&seen, |_, seen| Ok(Dedup(seen)));
     /// # builder.build().unwrap();
     /// ```
-    TtlKeyValue(TtlKeyValue), Serdes<K, Expiring<V>>, StoreView<'a, K, Expiring<V>>;
+    TtlKeyValue(TtlKeyValue), Serdes<K, Expiring<V>>, StoreView<'a, K, Expiring<V>, M>;
 
     /// A store with all versions of each key's value, for as long as its history retention (KIP-889). See
     /// [`VersionedView`].
-    Versioned(VersionedKeyValue), Serdes<K, Stamped<V>>, VersionedView<'a, K, V>;
+    Versioned(VersionedKeyValue), Serdes<K, Stamped<V>>, VersionedView<'a, K, V, M>;
 
     /// A store with a list of values under each key. An append copies the list: it is meant for a few values per key, such
     /// as records that wait for something.
@@ -177,22 +177,22 @@ kinds! {
     /// let _ = builder.stream("in", Consumed::with(Utf8, Nullable(I64))).process(&waiting, |_, w| Ok(Wait(w)));
     /// # builder.build().unwrap();
     /// ```
-    ListValue(ListValue), Serdes<K, Listed<V>>, StoreView<'a, K, Listed<V>>;
+    ListValue(ListValue), Serdes<K, Listed<V>>, StoreView<'a, K, Listed<V>, M>;
 
     /// A store of values by key and window start, for as long as its retention. See [`WindowView`].
-    Window(Window), WindowSerdes<K, Plain<V>>, WindowView<'a, K, Plain<V>>;
+    Window(Window), WindowSerdes<K, Plain<V>>, WindowView<'a, K, Plain<V>, M>;
 
     /// A window store whose values have the event time of their last update: what windowed aggregations use. See
     /// [`WindowView`].
-    TimestampedWindow(TimestampedWindow), WindowSerdes<K, Stamped<V>>, WindowView<'a, K, Stamped<V>>;
+    TimestampedWindow(TimestampedWindow), WindowSerdes<K, Stamped<V>>, WindowView<'a, K, Stamped<V>, M>;
 
     /// A window store whose values have the event time and the headers of their last update (KIP-1271). See
     /// [`WindowView`].
-    TimestampedWindowWithHeaders(TimestampedWindowWithHeaders), WindowSerdes<K, StampedWithHeaders<V>>, WindowView<'a, K, StampedWithHeaders<V>>;
+    TimestampedWindowWithHeaders(TimestampedWindowWithHeaders), WindowSerdes<K, StampedWithHeaders<V>>, WindowView<'a, K, StampedWithHeaders<V>, M>;
 
     /// A store of values by key and session, for as long as its retention. See [`SessionView`].
-    Session(Session), Serdes<K, Plain<V>>, SessionView<'a, K, Plain<V>>;
+    Session(Session), Serdes<K, Plain<V>>, SessionView<'a, K, Plain<V>, M>;
 
     /// A session store whose values have the headers of their last update (KIP-1271). See [`SessionView`].
-    SessionWithHeaders(SessionWithHeaders), Serdes<K, AggregateWithHeaders<V>>, SessionView<'a, K, AggregateWithHeaders<V>>;
+    SessionWithHeaders(SessionWithHeaders), Serdes<K, AggregateWithHeaders<V>>, SessionView<'a, K, AggregateWithHeaders<V>, M>;
 }
