@@ -21,7 +21,8 @@ pub use millpond_topology::{
     TtlKeyValue, ValueAndTimestamp, ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord, Window, Windowed,
 };
 
-// Serdes.
+// Serdes, and what makes one.
 pub use millpond_topology::{
-    Bool, ByteArray, F32, F64, I16, I32, I64, Json, List, Nullable, SessionWindowed, TimeWindowed, U64, Utf8, UuidText,
+    Bool, ByteArray, F32, F64, I16, I32, I64, Json, List, Nullable, Serde, SessionWindowed, TimeWindowed, U64, Utf8,
+    UuidText,
 };
