@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use millpond_broker_api::Broker;
 use millpond_runtime::{Counter, Guarantee};
 use millpond_testkit::{Driver, DriverBuilder};
 use millpond_topology::{
@@ -14,10 +15,13 @@ use millpond_topology::{
     Versioned, Window, Windowed,
 };
 
-use crate::support::{BOTH, Closure, builder, closure, pipe};
+use crate::support::{BOTH, Closure, assert_names, builder, closure, pipe};
 
 /// The context of a body over a store.
 type Cx<'a, T> = Context<'a, Closure<StoreRef<T>>>;
+
+/// Runs one step of a script.
+type Write<T> = fn(&StoreRef<T>, &mut Cx<'_, T>, Record<String, i64>) -> Result;
 
 /// What a body is asked to do: a step of its script, or to say all it knows.
 const TELL: i64 = -1;
@@ -45,7 +49,7 @@ fn comes_back<T: StoreKind>(
     spec: impl Fn() -> StoreSpec<T>,
     caches: bool,
     steps: i64,
-    write: fn(&StoreRef<T>, &mut Cx<'_, T>, Record<String, i64>) -> Result,
+    write: Write<T>,
     tell: fn(&StoreRef<T>, &mut Cx<'_, T>) -> Result<String>,
 ) -> String
 where
@@ -423,6 +427,34 @@ fn a_versioned_store_logs_each_put_with_its_own_time() {
 const DAY: i64 = 86_400_000;
 
 #[test]
+fn changelogs_have_the_configs_of_their_kind() {
+    let configs = |driver: &Driver| {
+        let infos = driver.broker().admin().unwrap().describe(&["test-s-changelog"]).unwrap();
+        let mut configs = infos.into_iter().next().flatten().unwrap().configs;
+        configs.retain(|(key, _)| matches!(key.as_str(), "cleanup.policy" | "retention.ms" | "min.compaction.lag.ms"));
+        configs.sort();
+        configs.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    fn started<T: StoreKind>(spec: StoreSpec<T>) -> Driver
+    where
+        StoreRef<T>: Send + Sync,
+    {
+        over(spec, |_, _, _| Ok(())).setting("windowstore.changelog.additional.retention.ms", "5").build().unwrap()
+    }
+    let window = || StoreSpec::window("s", ms(100), ms(10), Utf8, I64);
+    assert_eq!(configs(&started(window())), "cleanup.policy=compact,delete retention.ms=105");
+    assert_eq!(configs(&started(window().retain_duplicates())), "cleanup.policy=delete retention.ms=105");
+    let own = window().logging([("retention.ms", "7")]);
+    assert_eq!(configs(&started(own)), "cleanup.policy=compact,delete retention.ms=7", "the store's own configs win");
+    let session = StoreSpec::<Session<String, i64>>::session("s", ms(100), Utf8, I64);
+    assert_eq!(configs(&started(session)), "cleanup.policy=compact,delete retention.ms=105");
+    let versioned = StoreSpec::<Versioned<String, i64>>::versioned("s", ms(100), Utf8, I64);
+    assert_eq!(configs(&started(versioned)), format!("cleanup.policy=compact min.compaction.lag.ms={}", DAY + 100));
+    let ttl = StoreSpec::<TtlKeyValue<String, i64>>::ttl_key_value("s", ms(100), Utf8, I64);
+    assert_eq!(configs(&started(ttl)), "cleanup.policy=compact");
+}
+
+#[test]
 fn b105_expired_rows_get_tombstones_and_never_come_back() {
     for (guarantee, caching) in BOTH.into_iter().flat_map(|g| [(g, 0), (g, 1 << 20)]) {
         let spec = StoreSpec::<TtlKeyValue<String, i64>>::ttl_key_value("t", ms(DAY as u64), Utf8, I64);
@@ -476,4 +508,15 @@ fn a_given_up_interval_takes_deletions_back() {
     assert_eq!(rows.changelog(), []);
     let tombstones = driver.records("test-t-changelog").iter().filter(|r| r.value.is_none()).count();
     assert_eq!((tombstones, rows.all()), (1, vec![]));
+}
+
+#[test]
+fn a_foreign_record_in_a_changelog_stops_the_application_and_is_named() {
+    let spec = StoreSpec::window("w", ms(100), ms(10), Utf8, I64);
+    let driver = windows_by_record(spec).build().unwrap();
+    pipe(&driver, &[("a", 1, 0)]);
+    driver.stop().unwrap();
+    driver.input("test-w-changelog", Utf8, I64).send("short", 1, 0).unwrap();
+    let error = driver.restart().unwrap_err();
+    assert_names(&error, &["task=`0_0`", "topic=`test-w-changelog`", "partition=`0`", "offset=`1`", "another name"]);
 }
