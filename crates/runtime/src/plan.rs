@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use millpond_changelog::ValueFormat;
-use millpond_topology::{SinkIndex, SourceIndex, StoreIndex};
+use millpond_topology::{Retention, SinkIndex, SourceIndex, StoreIndex, StoreType};
 
 use crate::settings::OffsetReset;
 use crate::task::TaskId;
@@ -27,6 +27,9 @@ pub(crate) struct InputPlan {
 pub(crate) struct StorePlan {
     pub(crate) index: StoreIndex,
     pub(crate) name: String,
+    pub(crate) kind: StoreType,
+    /// For how long rows are kept; `None`: for ever.
+    pub(crate) retention: Option<Retention>,
     /// The engine's name; `None`: the application's.
     pub(crate) engine: Option<String>,
     pub(crate) format: ValueFormat,

@@ -4,7 +4,7 @@ use millpond_runtime::state::{Chain, DrainedEntry, Overlay, OverlayOptions};
 use millpond_store_api::{Engine, Shard, ShardSpec, SpaceId, SpaceMut, SpaceSpec};
 use millpond_store_conformance::Subject;
 use millpond_store_mem::MemEngine;
-use millpond_topology::StoreAccess;
+use millpond_topology::LayerSpace;
 
 const SPACES: [SpaceId; 2] = [SpaceId(3), SpaceId(4)];
 
@@ -37,15 +37,15 @@ impl OverShard {
 impl Subject for OverShard {
     fn with(&mut self, body: &mut dyn FnMut(&mut dyn SpaceMut)) {
         let [layer, _] = &mut self.overlays;
-        body(&mut StoreAccess { layer, base: &*self.shard, timestamp: 1 });
+        body(&mut LayerSpace { layer, base: &*self.shard, timestamp: 1 });
         self.record_done();
     }
 
     fn with_both(&mut self, body: &mut dyn FnMut(&mut dyn SpaceMut, &mut dyn SpaceMut)) {
         let [first, second] = &mut self.overlays;
         body(
-            &mut StoreAccess { layer: first, base: &*self.shard, timestamp: 1 },
-            &mut StoreAccess { layer: second, base: &*self.shard, timestamp: 1 },
+            &mut LayerSpace { layer: first, base: &*self.shard, timestamp: 1 },
+            &mut LayerSpace { layer: second, base: &*self.shard, timestamp: 1 },
         );
         self.record_done();
     }

@@ -51,6 +51,10 @@ impl Read for Poison {
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         self.inner.scan(space, range, direction)
     }
+
+    fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+        self.inner.approximate_num_entries(space)
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]

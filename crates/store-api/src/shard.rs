@@ -25,6 +25,26 @@ pub trait Read {
 
     /// A walk over a range that is not [empty](Range::is_empty).
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>>;
+
+    /// About how many rows a space has.
+    ///
+    /// MUST be exact for up to 1,000 rows, so it is 0 where there are none. Above it may be an estimate: within a factor of two
+    /// where each key was put once, whatever lies in other spaces; further off where many rows were replaced or deleted lately.
+    ///
+    /// The default counts row by row, which is exact; what is lost is time, as much as a walk over the whole space takes. An
+    /// engine that keeps count, or can estimate, does that instead.
+    fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+        count(&mut *self.scan(space, Range::ALL, Direction::Forward)?)
+    }
+}
+
+/// How many rows a walk has left.
+pub(crate) fn count(rows: &mut dyn Cursor) -> Result<u64> {
+    let mut counted = 0;
+    while rows.next()?.is_some() {
+        counted += 1;
+    }
+    Ok(counted)
 }
 
 /// How to flush.

@@ -1,5 +1,6 @@
 //! What store kinds stand on: one ordered map of bytes, wherever it lives.
 
+use crate::shard::count;
 use crate::{Cursor, Direction, Empty, List, Range, Read, Result, Shard, SpaceId, Write};
 
 /// An ordered map of bytes that can be read: a space of a shard or of a reader, or the runtime's overlay over one.
@@ -12,6 +13,13 @@ pub trait Space {
 
     /// A hint that these keys will be read soon.
     fn touch(&mut self, keys: &[&[u8]]) -> Result<()>;
+
+    /// About how many rows there are, as [`Read::approximate_num_entries`] means it.
+    ///
+    /// The default counts row by row, which is exact and takes as long as a walk over all of them.
+    fn approximate_num_entries(&self) -> Result<u64> {
+        count(&mut *self.scan(Range::ALL, Direction::Forward)?)
+    }
 }
 
 /// A [`Space`] that can be written.
@@ -52,6 +60,10 @@ impl Space for ShardSpace<'_> {
     fn touch(&mut self, _: &[&[u8]]) -> Result<()> {
         Ok(())
     }
+
+    fn approximate_num_entries(&self) -> Result<u64> {
+        self.read.approximate_num_entries(self.space)
+    }
 }
 
 /// A space of a shard that is written at once, a batch per write with the metadata kept: for tools and conformance tests.
@@ -86,6 +98,10 @@ impl Space for DirectSpace<'_> {
 
     fn touch(&mut self, _: &[&[u8]]) -> Result<()> {
         Ok(())
+    }
+
+    fn approximate_num_entries(&self) -> Result<u64> {
+        self.shard.approximate_num_entries(self.space)
     }
 }
 

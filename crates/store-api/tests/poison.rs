@@ -37,6 +37,10 @@ impl Read for Script {
     fn scan(&self, _: SpaceId, _: Range<'_>, _: Direction) -> Result<Box<dyn Cursor + '_>> {
         self.call("scan").map(|()| Box::new(Empty) as _)
     }
+
+    fn approximate_num_entries(&self, _: SpaceId) -> Result<u64> {
+        self.call("approximate_num_entries").map(|()| 0)
+    }
 }
 
 impl Shard for Script {
@@ -89,7 +93,7 @@ fn script(fail: Option<(&'static str, ErrorKind)>) -> (Box<Poison>, Calls) {
 }
 
 const WRITES: [&str; 5] = ["apply", "durable", "flush", "drop_below", "checkpoint"];
-const READS: [&str; 3] = ["get", "multi_get", "scan"];
+const READS: [&str; 4] = ["get", "multi_get", "scan", "approximate_num_entries"];
 const SPACE: SpaceId = SpaceId(1);
 
 fn call(shard: &mut Poison, name: &str) -> Result<()> {
@@ -102,6 +106,7 @@ fn call(shard: &mut Poison, name: &str) -> Result<()> {
         "get" => shard.get(SPACE, b"", &mut |_| ()).map(drop),
         "multi_get" => shard.multi_get(SPACE, &[], &mut |_, _| ()),
         "scan" => shard.scan(SPACE, Range::ALL, Direction::Forward).map(drop),
+        "approximate_num_entries" => shard.approximate_num_entries(SPACE).map(drop),
         other => panic!("there is no call `{other}`"),
     }
 }

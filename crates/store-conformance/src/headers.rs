@@ -136,5 +136,6 @@ pub fn walks_are_in_key_order(subject: &mut dyn Subject) {
         }
         assert_eq!(got, ["abcd", "bc"], "{direction:?}");
     }
+    assert_eq!(view(subject, |store| store.approximate_num_entries()).unwrap(), 4);
     assert_eq!(walk(subject, Range::ALL, Direction::Reverse, 2), "dc");
 }

@@ -105,6 +105,27 @@ pub fn put_all(subject: &mut dyn Subject) {
     view(subject, |store| store.put_all([])).expect("nothing is put");
 }
 
+/// B126: what was put, replaced and deleted counts at once, exactly while it is little.
+pub fn b126_approximate_num_entries(subject: &mut dyn Subject) {
+    let count = |subject: &mut dyn Subject| view(subject, |store| store.approximate_num_entries()).unwrap();
+    assert_eq!(count(subject), 0);
+    let (mut rows, mut random) = (BTreeMap::new(), Rng::with_seed(5967));
+    for step in 0..300 {
+        let key = [random.u8(..100)];
+        if random.u8(..3) > 0 {
+            put(subject, &key, b"v");
+            rows.insert(key, ());
+        } else {
+            delete(subject, &key);
+            rows.remove(&key);
+        }
+        assert_eq!(count(subject), rows.len() as u64, "step {step}");
+    }
+    assert!(rows.len() > 40, "the case means little without rows");
+    rows.keys().for_each(|key| delete(subject, key));
+    assert_eq!(count(subject), 0);
+}
+
 /// Bounds that are included, excluded, open, equal, inverted and between keys.
 pub fn bounds(subject: &mut dyn Subject) {
     with_keys(subject, &[b"a", b"b", b"c", b"d"]);

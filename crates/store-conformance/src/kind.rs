@@ -115,6 +115,10 @@ impl Space for Watched<'_> {
     fn touch(&mut self, keys: &[&[u8]]) -> Result<()> {
         self.space.touch(keys)
     }
+
+    fn approximate_num_entries(&self) -> Result<u64> {
+        self.space.approximate_num_entries()
+    }
 }
 
 impl SpaceMut for Watched<'_> {

@@ -39,7 +39,8 @@
 //! # The rules
 //!
 //! Each case is a public function whose documentation is the rule it checks. A shard's rules are in [`shard`], [`cursor`],
-//! [`keys`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`], [`expiry`] and [`model`]; a failing model case prints its seed.
+//! [`keys`], [`count`], [`reader`], [`durable`], [`unlogged`], [`volatile`], [`capability`], [`expiry`] and [`model`]; a failing
+//! model case prints its seed.
 //! Abilities that an engine declares are tested to work, those it does not declare to be refused.
 //!
 //! # That the suite can fail
@@ -61,6 +62,7 @@
 pub mod arrival_buffer;
 pub mod capability;
 mod case;
+pub mod count;
 mod counting;
 pub mod cursor;
 pub mod durable;

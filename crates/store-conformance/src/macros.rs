@@ -75,6 +75,10 @@ macro_rules! for_each_case {
                     every_key_as_a_prefix,
                     deleting_a_key_leaves_its_neighbours,
                 }
+                count {
+                    b126_few_rows_are_counted,
+                    b126_many_rows_are_counted_about,
+                }
                 reader {
                     a_reader_reads_what_the_shard_reads,
                     a_reader_follows_the_writer,
@@ -153,6 +157,7 @@ macro_rules! for_each_case {
                     empty_is_not_absent,
                     put_if_absent,
                     put_all,
+                    b126_approximate_num_entries,
                     bounds,
                     prefixes,
                     reverse_is_the_mirror,

@@ -84,6 +84,7 @@ pub fn a_reader_refuses_unknown_spaces(harness: &dyn Harness) {
     assert_eq!(kind(reader.get(unknown, b"k", &mut |_| ()), "get"), ErrorKind::Invalid);
     assert_eq!(kind(reader.multi_get(unknown, &[b"k"], &mut |_, _| ()), "multi_get"), ErrorKind::Invalid);
     assert_eq!(kind(reader.scan(unknown, Range::ALL, Direction::Forward).map(drop), "scan"), ErrorKind::Invalid);
+    assert_eq!(kind(reader.approximate_num_entries(unknown), "a count"), ErrorKind::Invalid);
 }
 
 /// The metadata that a reader answers is not older than a row that it read before; and rows never go back in time.
@@ -227,6 +228,7 @@ fn refuses_everything(reader: &dyn ShardReader) {
     assert_eq!(kind(reader.multi_get(A, &[b"k"], &mut |_, _| ()), "multi_get after the end"), ErrorKind::Retry);
     let walk = reader.scan(A, Range::ALL, Direction::Forward).map(drop);
     assert_eq!(kind(walk, "scan after the end"), ErrorKind::Retry);
+    assert_eq!(kind(reader.approximate_num_entries(A), "a count after the end"), ErrorKind::Retry);
     assert_eq!(kind(reader.committed(), "committed after the end"), ErrorKind::Retry);
 }
 

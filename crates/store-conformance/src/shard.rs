@@ -156,6 +156,7 @@ pub fn reads_of_an_unknown_space_are_invalid(harness: &dyn Harness) {
     assert_eq!(kind(shard.get(unknown, b"k", &mut |_| ()), "get"), ErrorKind::Invalid);
     assert_eq!(kind(shard.multi_get(unknown, &[b"k"], &mut |_, _| ()), "multi_get"), ErrorKind::Invalid);
     assert_eq!(kind(shard.scan(unknown, Range::ALL, Direction::Forward).map(drop), "scan"), ErrorKind::Invalid);
+    assert_eq!(kind(shard.approximate_num_entries(unknown), "a count"), ErrorKind::Invalid);
 }
 
 /// A write is lent until the next one is asked for: the engine copies, since the batch may use one buffer for all.

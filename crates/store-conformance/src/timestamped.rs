@@ -125,6 +125,7 @@ pub fn walks_are_in_key_order(subject: &mut dyn Subject) {
         check(Prefix::new(b"c").range(), &all[2..4]);
         check(Range::new(Included(b"c"), Included(b"b")), &[]);
     }
+    assert_eq!(view(subject, |store| store.approximate_num_entries()).unwrap(), 5);
 }
 
 /// A walk ends when it is told to, and hands an error on.

@@ -153,6 +153,8 @@ pub fn walks_leave_out_what_has_expired(subject: &mut dyn Subject) {
         assert_eq!(keys(Prefix::new(b"b").range()), "ba");
         assert_eq!(keys(Range::new(Included(b"d"), Excluded(b"e"))), "");
     }
+    let counted = store.view(|store| store.approximate_num_entries());
+    assert_eq!(counted.unwrap(), 7, "a count has what is not deleted yet");
 }
 
 /// B105: expired rows are deleted, each by a write of its own, so that they do not come back from the log; the others stay.

@@ -328,6 +328,10 @@ impl Space for Failing<'_> {
     fn touch(&mut self, keys: &[&[u8]]) -> Result<()> {
         self.space.touch(keys)
     }
+
+    fn approximate_num_entries(&self) -> Result<u64> {
+        self.space.approximate_num_entries()
+    }
 }
 
 impl SpaceMut for Failing<'_> {

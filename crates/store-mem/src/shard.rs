@@ -11,7 +11,7 @@ use millpond_store_api::{
 
 use crate::disk::File;
 use crate::map::Image;
-use crate::reader::{MemReader, scan};
+use crate::reader::{MemReader, count, scan};
 use crate::shared::Shared;
 
 pub(crate) struct MemShard {
@@ -67,6 +67,10 @@ impl Read for MemShard {
 
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         scan(&self.shared, space, range, direction)
+    }
+
+    fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+        count(&self.shared, space)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use millpond_store_api::{Cursor, Direction, Result, Row};
-use rocksdb::{ColumnFamily, DB, DBRawIterator, ReadOptions};
+use rocksdb::{DBRawIterator, ReadOptions};
 
 use crate::error::rocks;
 use crate::layout::{Bounds, Place, window_prefix};
@@ -34,14 +34,14 @@ enum State {
 }
 
 impl<'a> RocksCursor<'a> {
+    /// Opens `rows` with the options, once they say what the walk needs.
     pub(crate) fn new(
-        db: &'a DB,
-        family: &'a ColumnFamily,
+        rows: impl FnOnce(ReadOptions) -> DBRawIterator<'a>,
+        mut options: ReadOptions,
         space: Place,
         bounds: Bounds,
         direction: Direction,
     ) -> Self {
-        let mut options = ReadOptions::default();
         options.set_iterate_lower_bound(bounds.lower.as_slice());
         if let Some(upper) = &bounds.upper {
             options.set_iterate_upper_bound(upper.as_slice());
@@ -54,8 +54,7 @@ impl<'a> RocksCursor<'a> {
                 options.set_total_order_seek(true);
             }
         }
-        let rows = db.raw_iterator_cf_opt(family, options);
-        Self { rows, space, bounds, direction, state: State::Before, target: Vec::new() }
+        Self { rows: rows(options), space, bounds, direction, state: State::Before, target: Vec::new() }
     }
 
     /// How `a` lies to `b` in the direction of the walk.

@@ -11,7 +11,7 @@ use rocksdb::{
 use crate::cursor::RocksCursor;
 use crate::directory::{self, Found};
 use crate::error::{opening, rocks};
-use crate::layout::{CATALOGUE, EXPIRING, METADATA, PLAIN, Place, Spaces};
+use crate::layout::{Bounds, CATALOGUE, EXPIRING, METADATA, PLAIN, Place, Spaces};
 use crate::options::{Pool, RocksSettings};
 
 /// Rows that are looked up at a time: their blocks are pinned meanwhile.
@@ -150,7 +150,25 @@ impl Database {
         if bounds.is_empty() {
             return Ok(Box::new(Empty));
         }
-        Ok(Box::new(RocksCursor::new(&self.db, self.family(place.family()), place, bounds, direction)))
+        Ok(Box::new(self.walk(ReadOptions::default(), place, bounds, direction)))
+    }
+
+    /// A walk over stored keys; the bounds are not empty.
+    pub(crate) fn walk(
+        &self,
+        options: ReadOptions,
+        place: Place,
+        bounds: Bounds,
+        direction: Direction,
+    ) -> RocksCursor<'_> {
+        let rows = |options| self.db.raw_iterator_cf_opt(self.family(place.family()), options);
+        RocksCursor::new(rows, options, place, bounds, direction)
+    }
+
+    /// About how many bytes stored keys from, including, and to, excluding, take in files, with their values.
+    pub(crate) fn bytes_in_files(&self, place: Place, from: &[u8], to: &[u8]) -> u64 {
+        let range = rocksdb::Range::new(from, to);
+        self.db.get_approximate_sizes_cf(self.family(place.family()), &[range]).iter().sum()
     }
 
     /// The metadata of the last applied batch.

@@ -34,6 +34,7 @@
 //! ```
 
 mod apply;
+mod count;
 mod cursor;
 mod database;
 mod directory;

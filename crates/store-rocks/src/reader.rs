@@ -56,6 +56,10 @@ impl Read for RocksReader {
         }
         Ok(Box::new(ReaderCursor::new(&self.handle, space, range, direction)))
     }
+
+    fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+        enter(&self.handle)?.approximate_num_entries(space, &self.handle.low())
+    }
 }
 
 impl ShardReader for RocksReader {

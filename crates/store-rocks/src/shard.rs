@@ -99,6 +99,10 @@ impl Read for RocksShard {
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         self.database.scan(space, range, direction, &self.low)
     }
+
+    fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+        self.database.approximate_num_entries(space, &self.low)
+    }
 }
 
 impl Shard for RocksShard {

@@ -91,8 +91,8 @@ impl<P: Processor> Context<'_, P> {
     pub fn store<'b, T: StoreKind>(&'b mut self, store: &'b StoreRef<T>) -> Result<T::View<'b>> {
         store.check(self.task.task.topology)?;
         let access = self.task.port.store(store.index)?;
-        let [buffer, ..] = &mut self.task.scratch.views;
-        Ok(T::view(with_access(access, buffer, store.index, self.task.task), &store.serdes))
+        let [buffers, ..] = &mut self.task.scratch.views;
+        Ok(T::view(with_access(access, buffers, store.index, self.task.task), &store.serdes))
     }
 
     /// Opens two to four different stores at once: `let (mut a, mut b) = cx.stores((&self.a, &self.b))?`. The same store

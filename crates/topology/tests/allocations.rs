@@ -66,7 +66,7 @@ struct Counter {
 
 impl Port for Counter {
     fn store(&mut self, _: StoreIndex) -> Result<StoreAccess<'_>> {
-        Ok(StoreAccess { layer: &mut self.store, base: &Nothing, timestamp: 0 })
+        Ok(StoreAccess { layer: &mut self.store, base: &Nothing, timestamp: 0, expiry: None })
     }
 
     fn stores(&mut self, _: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {

@@ -109,6 +109,10 @@ macro_rules! counted_reads {
                 add(&self.counts.walks, 1);
                 self.inner.scan(space, range, direction)
             }
+
+            fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+                self.inner.approximate_num_entries(space)
+            }
         }
     };
 }

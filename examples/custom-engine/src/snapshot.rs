@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use millpond_store_api::{Cursor, Direction, Empty, Error, ErrorKind, Range, Result, SpaceId};
-use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
 use crate::cursor::SnapshotCursor;
 use crate::error;
@@ -84,6 +84,11 @@ impl Snapshot {
             return Ok(Box::new(Empty));
         }
         Ok(Box::new(SnapshotCursor::open(Arc::clone(self), space, range, direction)?))
+    }
+
+    /// How many rows a space has, exactly: redb keeps count.
+    pub(crate) fn count(&self, space: SpaceId) -> Result<u64> {
+        self.table(space, "count rows")?.len().map_err(|e| error::of("count rows", e))
     }
 
     /// redb's own walk, which goes both ways.

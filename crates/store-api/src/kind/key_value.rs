@@ -48,6 +48,12 @@ impl<'a, S: Space + ?Sized> KeyValue<'a, S> {
     pub fn prefix(&self, prefix: &[u8], direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         self.space.scan(Prefix::new(prefix).range(), direction)
     }
+
+    /// About how many rows there are: what the shard says, by estimate, and what was written since. See
+    /// [`Read::approximate_num_entries`](crate::Read::approximate_num_entries).
+    pub fn approximate_num_entries(&self) -> Result<u64> {
+        self.space.approximate_num_entries()
+    }
 }
 
 impl<S: SpaceMut + ?Sized> KeyValue<'_, S> {

@@ -84,6 +84,12 @@ impl<'a, S: Space + ?Sized> TimestampedKeyValue<'a, S> {
         }
         Ok(())
     }
+
+    /// About how many rows there are: what the shard says, by estimate, and what was written since. See
+    /// [`Read::approximate_num_entries`](crate::Read::approximate_num_entries).
+    pub fn approximate_num_entries(&self) -> Result<u64> {
+        self.space.approximate_num_entries()
+    }
 }
 
 impl<S: SpaceMut + ?Sized> TimestampedKeyValue<'_, S> {

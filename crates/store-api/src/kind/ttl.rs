@@ -60,6 +60,18 @@ impl<S: ?Sized> std::fmt::Debug for TtlKeyValue<'_, S> {
 }
 
 impl<S: ?Sized> TtlKeyValue<'_, S> {
+    /// Lends the view a buffer for rows, so that writes allocate nothing. What is in it is lost.
+    #[must_use]
+    pub fn with_buffer(mut self, buffer: Vec<u8>) -> Self {
+        self.scratch = buffer;
+        self
+    }
+
+    /// Ends the view, and gives the buffer back.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.scratch
+    }
+
     /// The greatest time that was ever put, or what the view was made with.
     pub fn observed(&self) -> i64 {
         self.now
@@ -104,6 +116,12 @@ impl<'a, S: Space + ?Sized> TtlKeyValue<'a, S> {
         TimestampedKeyValue::new(self.rows).for_each(range, direction, &mut |row| {
             if earliest.is_some_and(|earliest| earliest <= row.value.timestamp) { each(row) } else { Ok(true) }
         })
+    }
+
+    /// About how many rows there are, those that have expired and are not deleted yet included. See
+    /// [`Read::approximate_num_entries`](crate::Read::approximate_num_entries).
+    pub fn approximate_num_entries(&self) -> Result<u64> {
+        self.rows.approximate_num_entries()
     }
 
     /// The store's index rows whose buckets have passed, `limit` of them at most. One seek at most for each bucket that has

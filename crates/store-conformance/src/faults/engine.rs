@@ -127,6 +127,10 @@ impl Read for FaultyShard {
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         scan(&*self.inner, self.fault, space, range, direction)
     }
+
+    fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+        self.inner.approximate_num_entries(space)
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -223,6 +227,10 @@ impl Read for FaultyReader {
 
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         scan(&*self.inner, self.fault, space, range, direction)
+    }
+
+    fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+        self.inner.approximate_num_entries(space)
     }
 }
 

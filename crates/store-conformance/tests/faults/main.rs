@@ -52,6 +52,8 @@ faults! {
     space_numbers_are_bytes: SpaceNumbersAreBytes => shard::keys_that_look_like_space_numbers, shard::the_greatest_space_number;
     an_unknown_space_is_empty: UnknownSpaceIsEmpty => shard::reads_of_an_unknown_space_are_invalid, reader::a_reader_refuses_unknown_spaces;
     multi_get_answers_a_key_once: MultiGetOnce => shard::multi_get_calls_once_per_key_that_is_there;
+    rows_of_all_spaces_are_counted: CountsAllSpaces => count::b126_many_rows_are_counted_about;
+    a_count_is_one_too_many: CountsOneMore => count::b126_few_rows_are_counted;
     the_visitor_is_called_twice: VisitorTwice => shard::a_batch_is_visible_with_its_metadata, keys::every_key_has_its_own_value;
     reverse_is_forward: ReverseIsForward => cursor::rows_come_in_key_order, cursor::reverse_is_the_mirror_of_forward, keys::every_key_in_its_place;
     excluded_bounds_are_included: ExcludedIsIncluded => cursor::every_kind_of_bounds, cursor::seek_to_an_excluded_bound, keys::every_key_as_a_bound;

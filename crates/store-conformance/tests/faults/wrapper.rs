@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     SpaceNumbersAreBytes,
     UnknownSpaceIsEmpty,
     MultiGetOnce,
+    CountsAllSpaces,
+    CountsOneMore,
     VisitorTwice,
     ReverseIsForward,
     ExcludedIsIncluded,
@@ -191,6 +193,17 @@ impl<'a> Through<'a> {
         answer.or_else(|e| if self.hides(&e) { Ok(()) } else { Err(e) })
     }
 
+    fn count(&self, space: SpaceId) -> Result<u64> {
+        let answer = self.inner.approximate_num_entries(self.space(space)).and_then(|counted| match self.fault {
+            Fault::CountsAllSpaces => {
+                self.names.iter().map(|(_, inner)| self.inner.approximate_num_entries(*inner)).sum()
+            }
+            Fault::CountsOneMore => Ok(counted + 1),
+            _ => Ok(counted),
+        });
+        answer.or_else(|e| if self.hides(&e) { Ok(0) } else { Err(e) })
+    }
+
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + 'a>> {
         let wider = |bound| match bound {
             Bound::Excluded(key) if self.fault == Fault::ExcludedIsIncluded => Bound::Included(key),
@@ -319,6 +332,10 @@ impl Read for FaultyShard {
 
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         self.through().scan(space, range, direction)
+    }
+
+    fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+        self.through().count(space)
     }
 }
 
@@ -453,6 +470,10 @@ impl Read for FaultyReader {
 
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         self.through().scan(space, range, direction)
+    }
+
+    fn approximate_num_entries(&self, space: SpaceId) -> Result<u64> {
+        self.through().count(space)
     }
 }
 

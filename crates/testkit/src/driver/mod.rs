@@ -53,6 +53,7 @@ mod input;
 mod output;
 mod process;
 mod record;
+mod rows;
 mod store;
 
 use std::cell::{RefCell, RefMut};

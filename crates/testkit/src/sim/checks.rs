@@ -7,7 +7,7 @@ use millpond_broker_api::{At, Broker};
 use millpond_broker_mem::{Dumped, Visibility};
 use millpond_changelog::{Decision, ShardMetadata, ValueFormat, changelog_topic, repartition_topic};
 use millpond_runtime::TaskId;
-use millpond_store_api::{Direction, Engine, Range, ShardSpec};
+use millpond_store_api::{Direction, Engine, Range, ShardSpec, Space};
 use millpond_store_mem::MemEngine;
 
 use super::job::{COUNTS, INPUT, LEDGER, OUTPUT, PARTITIONS, SECOND_INPUT, TICKS};
@@ -125,7 +125,8 @@ impl World {
             for partition in 0..PARTITIONS {
                 let task = TaskId { sub_topology, partition };
                 let want = self.fold(store, partition)?;
-                let read = |space: &mut dyn millpond_store_api::Space| {
+                let read = |access: &mut millpond_topology::StoreAccess<'_>| {
+                    let space = access.space();
                     let mut rows = BTreeMap::new();
                     let mut cursor = space.scan(Range::ALL, Direction::Forward).map_err(|e| e.to_string())?;
                     while let Some(row) = cursor.next().map_err(|e| e.to_string())? {

@@ -158,12 +158,12 @@ macro_rules! sets {
                 let mut buffers = scratch.views.iter_mut();
                 let mut next = || {
                     let access = opened(accesses.next().flatten())?;
-                    let buffer = buffers.next().expect("there are as many buffers as places in the array above");
-                    Result::Ok((access, buffer))
+                    let own = buffers.next().expect("there are as many buffers as places in the array above");
+                    Result::Ok((access, own))
                 };
                 Ok(($({
-                    let (access, buffer) = next()?;
-                    $t::view(with_access(access, buffer, self.$at.index, task), &self.$at.serdes)
+                    let (access, own) = next()?;
+                    $t::view(with_access(access, own, self.$at.index, task), &self.$at.serdes)
                 },)+))
             }
         }

@@ -9,20 +9,32 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::node::TaskIdentity;
 use crate::port::{StoreAccess, StoreIndex};
 use crate::serde::Serde;
+use crate::store::expiry::{earliest, is_alive};
 use crate::store::kind::Opened;
-use crate::store::rows::{Rows, Walk};
-use crate::store::{Serdes, Values};
+use crate::store::rows::{Between, Rows};
+use crate::store::{Serdes, Values, ttl};
 
 /// Reads and writes a store. It borrows the processor's context, so it ends before anything is forwarded.
 ///
 /// A write is seen by all later reads of the task, and becomes durable with the task's next commit. A value that stands for
 /// null (see [`Nullable`](crate::Nullable)) deletes the key. A null key is an error.
+///
+/// # Time to live
+///
+/// A row of a store [with a time to live](crate::TtlKeyValue) is there exactly while its time is greater than what the store
+/// has observed minus the time to live; no function shows one that has expired. The store has observed the greatest event time
+/// that its task has seen, or that was put. What has expired already is not put: that is counted as a dropped record, and is
+/// no error. So [`StoreView::update`] and [`StoreView::put_all`] may come back without having written;
+/// [`StoreView::is_alive`] tells beforehand.
 pub struct StoreView<'a, K, C> {
-    access: StoreAccess<'a>,
-    scratch: &'a mut Vec<u8>,
-    serdes: &'a Serdes<K, C>,
-    store: StoreIndex,
-    task: TaskIdentity,
+    pub(super) access: StoreAccess<'a>,
+    /// The key at hand, and a value behind it.
+    pub(super) bytes: &'a mut Vec<u8>,
+    /// Lent to views of bytes.
+    pub(super) row: &'a mut Vec<u8>,
+    pub(super) serdes: &'a Serdes<K, C>,
+    pub(super) store: StoreIndex,
+    pub(super) task: TaskIdentity,
 }
 
 impl<K, C> std::fmt::Debug for StoreView<'_, K, C> {
@@ -33,16 +45,19 @@ impl<K, C> std::fmt::Debug for StoreView<'_, K, C> {
 
 impl<'a, K: 'static, C: Values> StoreView<'a, K, C> {
     pub(crate) fn new(opened: Opened<'a>, serdes: &'a Serdes<K, C>) -> Self {
-        let Opened { access, scratch, store, task } = opened;
-        Self { access, scratch, serdes, store, task }
+        let Opened { access, buffers, store, task } = opened;
+        Self { access, bytes: &mut buffers.bytes, row: &mut buffers.row, serdes, store, task }
     }
 
     /// The value of a key.
     #[inline]
     pub fn get(&mut self, key: &K) -> Result<Option<C::Value>> {
         self.write_key(key)?;
-        let found = self.access.layer.get(self.access.base, self.scratch)?;
-        found.map(|bytes| self.serdes.values().decode(bytes)).transpose()
+        let earliest = earliest::<C>(&self.access);
+        match self.access.layer.get(self.access.base, self.bytes)? {
+            Some(value) if is_alive::<C>(value, earliest)? => self.serdes.values().decode(value).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Sets a key; reads nothing.
@@ -56,7 +71,7 @@ impl<'a, K: 'static, C: Values> StoreView<'a, K, C> {
     pub fn delete(&mut self, key: &K) -> Result {
         self.write_key(key)?;
         let StoreAccess { layer, timestamp, .. } = &mut self.access;
-        Ok(layer.put(self.scratch, None, *timestamp)?)
+        Ok(layer.put(self.bytes, None, *timestamp)?)
     }
 
     /// Deletes a key and gives back the value it had.
@@ -70,6 +85,9 @@ impl<'a, K: 'static, C: Values> StoreView<'a, K, C> {
 
     /// Sets a key that has no value; gives back the value of one that has, and leaves it alone.
     pub fn put_if_absent(&mut self, key: &K, value: &C::Value) -> Result<Option<C::Value>> {
+        if C::EXPIRES {
+            ttl::observe(&mut self.access, C::timestamp(value));
+        }
         let old = self.get(key)?;
         if old.is_none() && !self.serdes.values().is_null(value) {
             self.write(value)?;
@@ -95,7 +113,7 @@ impl<'a, K: 'static, C: Values> StoreView<'a, K, C> {
             Some(value) => self.write(value)?,
             None => {
                 let StoreAccess { layer, timestamp, .. } = &mut self.access;
-                layer.put(self.scratch, None, *timestamp)?;
+                layer.put(self.bytes, None, *timestamp)?;
             }
         }
         Ok(new)
@@ -116,13 +134,13 @@ impl<'a, K: 'static, C: Values> StoreView<'a, K, C> {
     /// An error if the key's serde does not sort as the keys do (such as [`I64`](crate::I64), where negative numbers come
     /// last): the rows would not be those between the keys.
     pub fn range(&mut self, range: impl RangeBounds<K>) -> Result<Rows<K, C>> {
-        let [lower, upper] = self.bounds(&range)?;
+        let [lower, upper] = self.serdes.bounds(&range)?;
         Ok(self.rows(lower, upper, Direction::Forward))
     }
 
     /// The rows between two keys, the last first; see [`StoreView::range`].
     pub fn reverse_range(&mut self, range: impl RangeBounds<K>) -> Result<Rows<K, C>> {
-        let [lower, upper] = self.bounds(&range)?;
+        let [lower, upper] = self.serdes.bounds(&range)?;
         Ok(self.rows(lower, upper, Direction::Reverse))
     }
 
@@ -137,48 +155,30 @@ impl<'a, K: 'static, C: Values> StoreView<'a, K, C> {
     }
 
     fn rows(&mut self, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>, direction: Direction) -> Rows<K, C> {
-        let walk = Walk::begin(&self.access, lower, upper, direction);
-        Rows::new(self.serdes.clone(), self.store, self.task, walk)
-    }
-
-    fn bounds(&self, range: &impl RangeBounds<K>) -> Result<[Bound<Vec<u8>>; 2]> {
-        if !self.serdes.key().ordered() {
-            let cause =
-                "the bytes of this key's serde do not sort as the keys do; use an ordered one, or scan all rows";
-            return Err(Error::new(ErrorKind::Topology, "scan a range").with("cause", cause));
-        }
-        let bytes = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
-            let mut out = Vec::new();
-            let encoded = match bound {
-                Bound::Included(key) | Bound::Excluded(key) => self.serdes.key().encode(key, &mut out)?,
-                Bound::Unbounded => return Ok(Bound::Unbounded),
-            };
-            Ok(match bound {
-                // A null end is an open end, as in Kafka Streams.
-                _ if !encoded => Bound::Unbounded,
-                Bound::Included(_) => Bound::Included(out),
-                _ => Bound::Excluded(out),
-            })
-        };
-        Ok([bytes(range.start_bound())?, bytes(range.end_bound())?])
+        let between = Between::new([lower, upper], direction);
+        Rows::new(self.serdes.clone(), &self.access, (self.store, self.task), between)
     }
 
     /// Puts the key's bytes, and nothing else, into the buffer.
     #[inline]
-    fn write_key(&mut self, key: &K) -> Result {
-        self.scratch.clear();
-        if self.serdes.key().encode(key, self.scratch)? { Ok(()) } else { Err(null_key()) }
+    pub(super) fn write_key(&mut self, key: &K) -> Result {
+        self.bytes.clear();
+        if self.serdes.key().encode(key, self.bytes)? { Ok(()) } else { Err(null_key()) }
     }
 
     /// Sets the key in the buffer.
     #[inline]
     fn write(&mut self, value: &C::Value) -> Result {
-        let end = self.scratch.len();
-        let some = self.serdes.values().encode(value, self.scratch)?;
+        let end = self.bytes.len();
+        let some = self.serdes.values().encode(value, self.bytes)?;
         let timestamp = C::timestamp(value).unwrap_or(self.access.timestamp);
-        let (key, value) = self.scratch.split_at(end);
-        self.access.layer.put(key, some.then_some(value), timestamp)?;
-        self.scratch.truncate(end);
+        let (key, value) = self.bytes.split_at(end);
+        if C::EXPIRES && some {
+            ttl::put(&mut self.access, self.row, key, value)?;
+        } else {
+            self.access.layer.put(key, some.then_some(value), timestamp)?;
+        }
+        self.bytes.truncate(end);
         Ok(())
     }
 }

@@ -101,6 +101,10 @@ impl Layer for Overlay {
         Ok(())
     }
 
+    fn approximate_num_entries(&self, base: &dyn Read) -> Result<u64> {
+        self.approximate_count(base)
+    }
+
     fn written(&self, range: Range<'_>, direction: Direction, keys: &mut Chunk) {
         keys.clear();
         self.index().keys(range, direction, &mut |key| keys.push(Row { key, value: &[] }));

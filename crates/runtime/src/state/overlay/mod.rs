@@ -1,6 +1,7 @@
 //! The overlay of a store: record cache and transaction buffer in one structure, over the store's space in its shard.
 
 mod commit;
+mod count;
 mod entry;
 mod hash;
 mod layer;

@@ -369,3 +369,100 @@ fn bounds_hold_while_they_are_written_shrunk_and_zero() {
     drop(overlays);
     assert_eq!((budget.cache(), budget.uncommitted()), (0, 0));
 }
+
+#[test]
+fn b126_few_changes_are_counted_exactly_and_undone_with_their_record() {
+    let mut base = Base::of(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    let count = |overlay: &Overlay, base: &Base| overlay.approximate_num_entries(base).unwrap();
+    for caching in [false, true] {
+        let mut overlay = overlay(caching, false);
+        get(&mut overlay, &base, "a");
+        get(&mut overlay, &base, "nothing");
+        assert_eq!(count(&overlay, &base), 3, "what is cached only changes nothing");
+        write(&mut overlay, "a", Some("replaced"));
+        write(&mut overlay, "b", None);
+        write(&mut overlay, "new", Some("4"));
+        write(&mut overlay, "nothing", None);
+        assert_eq!(count(&overlay, &base), 3);
+        put(&mut overlay, "a", None);
+        put(&mut overlay, "new", None);
+        put(&mut overlay, "newer", Some("5"));
+        put(&mut overlay, "c", Some("replaced"));
+        assert_eq!(count(&overlay, &base), 2, "the record at hand counts");
+        overlay.record_failed();
+        assert_eq!(count(&overlay, &base), 3);
+        let mut drained = DrainedEntry::default();
+        while overlay.next_pending(&base, &mut drained).unwrap() {}
+        write(&mut overlay, "new", None);
+        assert_eq!(count(&overlay, &base), 2, "logged and pending again counts once");
+        while overlay.next_pending(&base, &mut drained).unwrap() {}
+        base.apply(&mut overlay.writes());
+        overlay.applied();
+        assert_eq!(count(&overlay, &base), 2);
+        write(&mut overlay, "b", Some("back"));
+        overlay.abort();
+        assert_eq!(count(&overlay, &base), 2);
+        base = Base::of(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    }
+}
+
+#[test]
+fn b126_many_changes_are_counted_by_a_sample() {
+    let rows: Map = (0..10_000_u32).map(|i| (i.to_be_bytes().to_vec(), vec![1])).collect();
+    let base = Base { map: rows, ..Base::default() };
+    for caching in [false, true] {
+        let mut overlay = overlay(caching, false);
+        // A third are new, a third are replaced, a third are deleted; then as many new ones.
+        for i in 0..3_000_u32 {
+            let (key, value) = match i % 3 {
+                0 => (20_000 + i, Some(&b"new"[..])),
+                1 => (i, Some(&b"replaced"[..])),
+                _ => (i, None),
+            };
+            overlay.put(&key.to_be_bytes(), value, 1).unwrap();
+            overlay.record_done(&mut |_| ());
+        }
+        let read = base.reads.get();
+        let counted = overlay.approximate_num_entries(&base).unwrap();
+        assert!((9_400..=10_600).contains(&counted), "{counted}");
+        assert!(base.reads.get() - read <= 256);
+        for i in 0..9_000_u32 {
+            overlay.put(&(30_000 + i).to_be_bytes(), Some(b"new"), 1).unwrap();
+            overlay.record_done(&mut |_| ());
+        }
+        let counted = overlay.approximate_num_entries(&base).unwrap();
+        assert!((17_500..=20_500).contains(&counted), "{counted}");
+    }
+}
+
+#[test]
+fn b126_a_count_saturates() {
+    /// Says what it is told to, and has no row.
+    struct Says(u64);
+    impl Read for Says {
+        fn get(&self, _: SpaceId, _: &[u8], _: &mut dyn FnMut(&[u8])) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn multi_get(&self, _: SpaceId, keys: &[&[u8]], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+            keys.iter().enumerate().filter(|(_, key)| key.starts_with(b"old")).for_each(|(i, _)| found(i, b""));
+            Ok(())
+        }
+
+        fn scan(&self, _: SpaceId, _: Range<'_>, _: Direction) -> Result<Box<dyn Cursor + '_>> {
+            panic!("a count walks over nothing")
+        }
+
+        fn approximate_num_entries(&self, _: SpaceId) -> Result<u64> {
+            Ok(self.0)
+        }
+    }
+    let mut more = overlay(true, false);
+    write(&mut more, "new", Some("1"));
+    assert_eq!(more.approximate_num_entries(&Says(u64::MAX)).unwrap(), u64::MAX);
+    assert_eq!(more.approximate_num_entries(&Says(i64::MAX as u64)).unwrap(), 1 << 63);
+    let mut fewer = overlay(true, false);
+    write(&mut fewer, "old 1", None);
+    write(&mut fewer, "old 2", None);
+    assert_eq!(fewer.approximate_num_entries(&Says(1)).unwrap(), 0);
+}
