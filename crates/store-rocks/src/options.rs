@@ -101,8 +101,19 @@ impl Split {
     }
 }
 
+/// Whose choice a database's options are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tuning {
+    /// Ours: one memory for all shards.
+    Ours,
+    /// RocksDB's defaults, for comparison: each shard has memory of its own.
+    #[cfg_attr(not(feature = "untuned"), expect(dead_code, reason = "made by `RocksEngine::untuned` alone"))]
+    RocksDbs,
+}
+
 /// What all shards of an engine have in common inside RocksDB.
 pub(crate) struct Pool {
+    tuning: Tuning,
     /// What the engine may take.
     bytes: AtomicU64,
     /// Made when the first shard is opened: RocksDB lays the cache's table out for the size that it has then.
@@ -112,9 +123,9 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(settings: &RocksSettings) -> Self {
+    pub(crate) fn new(settings: &RocksSettings, tuning: Tuning) -> Self {
         let bytes = AtomicU64::new(settings.memory_bytes.unwrap_or(Split::UNTOLD));
-        Self { bytes, shared: OnceLock::new(), sizing: Mutex::new(()) }
+        Self { tuning, bytes, shared: OnceLock::new(), sizing: Mutex::new(()) }
     }
 
     /// Cache and memtables follow at once; the memtables' sizes and blocks with the next opening of each shard.
@@ -125,6 +136,10 @@ impl Pool {
             cache.clone().set_capacity(size(self.split().cache_bytes()));
             memtables.set_buffer_size(manager_limit(self.split()));
         }
+    }
+
+    pub(crate) fn tuning(&self) -> Tuning {
+        self.tuning
     }
 
     pub(crate) fn split(&self) -> Split {
@@ -161,9 +176,12 @@ impl Pool {
         settings: &RocksSettings,
         open: u64,
     ) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
-        let mut database = self.database(settings, open)?;
-        family(&mut database, self.split(), open.max(u64::from(settings.shards)));
-        database.set_block_based_table_factory(&self.tables());
+        let mut database = needed()?;
+        if self.tuning == Tuning::Ours {
+            self.tune(&mut database, settings, open);
+            family(&mut database, self.split(), open.max(u64::from(settings.shards)));
+            database.set_block_based_table_factory(&self.tables());
+        }
         let plain = ColumnFamilyDescriptor::new(PLAIN, database.clone());
         let mut expiring = database.clone();
         expiring.set_prefix_extractor(SliceTransform::create(
@@ -174,15 +192,7 @@ impl Pool {
         Ok((database, vec![plain, ColumnFamilyDescriptor::new(EXPIRING, expiring)]))
     }
 
-    fn database(&self, settings: &RocksSettings, open: u64) -> Result<Options> {
-        // The crate has no setter for this one. A shard that is dropped counts as crashed and must not write; `close`
-        // flushes by itself, and sees the outcome.
-        let mut o = Options::default()
-            .get_options_from_string("avoid_flush_during_shutdown=true")
-            .map_err(|e| crate::error::rocks("open shard", e))?;
-        o.create_missing_column_families(true);
-        // The metadata and all spaces reach the disk together or not at all.
-        o.set_atomic_flush(true);
+    fn tune(&self, o: &mut Options, settings: &RocksSettings, open: u64) {
         o.set_write_buffer_manager(&self.shared().1);
         o.set_max_background_jobs(std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4)) as i32);
         o.set_allow_concurrent_memtable_write(false);
@@ -201,7 +211,6 @@ impl Pool {
         o.set_keep_log_file_num(1);
         o.set_max_log_file_size(1 << 20);
         o.set_log_level(LogLevel::Warn);
-        Ok(o)
     }
 
     fn tables(&self) -> BlockBasedOptions {
@@ -216,6 +225,19 @@ impl Pool {
         b.set_cache_index_and_filter_blocks_with_high_priority(true);
         b
     }
+}
+
+/// What a shard cannot be right without, whatever it costs.
+fn needed() -> Result<Options> {
+    // The crate has no setter for this one. A shard that is dropped counts as crashed and must not write; `close`
+    // flushes by itself, and sees the outcome.
+    let mut o = Options::default()
+        .get_options_from_string("avoid_flush_during_shutdown=true")
+        .map_err(|e| crate::error::rocks("open shard", e))?;
+    o.create_missing_column_families(true);
+    // The metadata and all spaces reach the disk together or not at all.
+    o.set_atomic_flush(true);
+    Ok(o)
 }
 
 fn size(bytes: u64) -> usize {
@@ -259,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_new_size_reaches_what_is_shared_before_and_after_it_is_made() {
-        let pool = Pool::new(&RocksSettings::default());
+        let pool = Pool::new(&RocksSettings::default(), Tuning::Ours);
         assert_eq!((pool.split().0, pool.cache_bytes(), pool.memtable_bytes()), (Split::UNTOLD, 0, 0));
         pool.set_memory(100 * MIB);
         assert_eq!(pool.shared().1.get_buffer_size() as u64, 4 * Split(100 * MIB).memtable_bytes());
