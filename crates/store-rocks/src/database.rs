@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 
 use millpond_store_api::{Cursor, Direction, Empty, Range, Result, SpaceId};
 use rocksdb::{
-    ColumnFamily, DB, DBPinnableSlice, FlushOptions, Options, ReadOptions, ReadTier, WriteBatch, WriteOptions,
-    properties,
+    ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, FlushOptions, Options, ReadOptions, ReadTier,
+    WriteBatch, WriteOptions, properties,
 };
 
 use crate::cursor::RocksCursor;
 use crate::directory::{self, Found};
 use crate::error::{opening, rocks};
 use crate::layout::{Bounds, CATALOGUE, EXPIRING, METADATA, PLAIN, Place, Spaces};
-use crate::options::{Pool, RocksSettings};
 
 /// Rows that are looked up at a time: their blocks are pinned meanwhile.
 const LOOKED_UP_AT_ONCE: usize = 256;
@@ -34,16 +33,13 @@ impl Database {
     ///
     /// What an earlier opening left in its log is in tables when this returns, so this one may have a log or none.
     pub(crate) fn open(
-        pool: &Pool,
-        settings: &RocksSettings,
-        open: u64,
+        (mut options, families): (Options, Vec<ColumnFamilyDescriptor>),
         dir: &Path,
         spaces: Spaces,
         wal: bool,
     ) -> Result<Self> {
         let op = "open shard";
         let found = directory::inspect(dir)?;
-        let (mut options, families) = pool.options(settings, open)?;
         if found == Found::Nothing {
             directory::make_database(op, dir)?;
             options.create_if_missing(true);
