@@ -113,6 +113,7 @@ macro_rules! for_each_case {
                     a_crash_leaves_a_batch_border,
                     a_crash_while_a_flush_runs,
                     waiting_behind_a_started_flush,
+                    waiting_behind_a_flush_of_other_spaces,
                     repeated_crashes,
                     a_refused_batch_is_not_kept,
                     special_rows_survive,
