@@ -145,7 +145,13 @@ impl DriverBuilder {
             return Err(refused);
         }
         let clock = ManualClock::starting_at(self.start_ms);
-        let options = Options { clock: Some(clock.clone()), max_session_timeout: FOREVER, ..Options::default() };
+        // A test's records may be of any year, whatever its clock shows.
+        let options = Options {
+            clock: Some(clock.clone()),
+            max_session_timeout: FOREVER,
+            timestamp_after_max_ms: i64::MAX,
+            ..Options::default()
+        };
         let plan =
             Plan { topology: self.topology, settings: self.settings, engines: self.engines, commit: self.commit };
         let mut process = Process::new(plan, clock, options)?;
