@@ -108,9 +108,10 @@ impl RowLayout {
     ///
     /// # Errors
     ///
-    /// [`Corrupt`](store::ErrorKind::Corrupt) for bytes that are no key of such a record.
+    /// [`Invalid`](store::ErrorKind::Invalid) for bytes that are no key of such a record: nothing that is read again gets
+    /// better, somebody has to look at the topic.
     pub(crate) fn key_of_log(self, bytes: &[u8]) -> store::Result<Option<ExpiringKey<'_>>> {
-        let refused = |error| store::Error::new(store::ErrorKind::Corrupt, READ).caused_by(error);
+        let refused = |error| store::Error::new(store::ErrorKind::Invalid, READ).caused_by(error);
         let (store, retention, key, suffix) = match self {
             Self::KeyValue { .. } | Self::Ttl { .. } | Self::Versioned { .. } => return Ok(None),
             Self::Window { store, retention, duplicates, .. } => {
@@ -192,7 +193,7 @@ fn damaged(reason: &'static str) -> store::Error {
 #[cold]
 fn foreign_seqnum(seqnum: i32, duplicates: bool) -> store::Error {
     let reason = if duplicates { "the seqnum is negative" } else { "the store keeps no duplicates" };
-    store::Error::new(store::ErrorKind::Corrupt, READ).with("reason", reason).with("seqnum", seqnum)
+    store::Error::new(store::ErrorKind::Invalid, READ).with("reason", reason).with("seqnum", seqnum)
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use millpond_store_api::{Engine, EngineMemory, Error, ErrorKind, Result, Shard, 
 
 use crate::flusher::Flusher;
 use crate::metrics::{ShardUsage, Usage};
-use crate::options::{Pool, RocksSettings};
+use crate::options::{Pool, RocksSettings, Tuning};
 use crate::ports::{Ports, SystemPorts};
+use crate::setter::RocksConfigSetter;
 use crate::shard::RocksShard;
 
 /// The RocksDB engine: one block cache, one account of memtables and one flusher for all its shards.
@@ -16,6 +17,7 @@ use crate::shard::RocksShard;
 /// One engine per process is meant: two have two budgets.
 pub struct RocksEngine {
     shared: Arc<Shared>,
+    setter: Option<Box<dyn RocksConfigSetter>>,
 }
 
 /// What an engine shares with its shards. When the last of them is gone the flusher's thread is told to end.
@@ -41,14 +43,34 @@ impl RocksEngine {
     /// An engine on the host's threads and clock. Fails like [`RocksEngine::new`], and with [`ErrorKind::Retry`] if no thread
     /// can be had.
     pub fn with_ports(settings: RocksSettings, ports: Arc<dyn Ports>) -> Result<Self> {
+        Self::made(settings, Tuning::Ours, ports)
+    }
+
+    /// An engine whose shards have RocksDB's own defaults, each with memory of its own, and flush when RocksDB says so; for
+    /// comparison, not for use. What a shard cannot be right without is as always.
+    #[cfg(feature = "untuned")]
+    pub fn untuned() -> Result<Self> {
+        let day = std::time::Duration::from_secs(24 * 3600);
+        let settings = RocksSettings { flush_bytes: u64::MAX, flush_interval: day, ..RocksSettings::default() };
+        Self::made(settings, Tuning::RocksDbs, Arc::new(SystemPorts::new()))
+    }
+
+    fn made(settings: RocksSettings, tuning: Tuning, ports: Arc<dyn Ports>) -> Result<Self> {
         settings.check()?;
-        let pool = Arc::new(Pool::new(&settings));
+        let pool = Arc::new(Pool::new(&settings, tuning));
         let flusher = Arc::new(Flusher::new(Arc::clone(&pool), Arc::clone(&ports), &settings));
         let running = Arc::clone(&flusher);
         ports
             .spawn("rocks-flusher", Box::new(move || running.run()))
             .map_err(|e| Error::new(ErrorKind::Retry, "start the flusher's thread").caused_by(e))?;
-        Ok(Self { shared: Arc::new(Shared { settings, pool, flusher, ports }) })
+        Ok(Self { shared: Arc::new(Shared { settings, pool, flusher, ports }), setter: None })
+    }
+
+    /// Lets `setter` change RocksDB's options of each shard that is opened from now on. What it sets is checked at the opening:
+    /// an option out of its bounds is [`ErrorKind::Invalid`] there.
+    #[must_use]
+    pub fn with_config_setter(self, setter: impl RocksConfigSetter + 'static) -> Self {
+        Self { setter: Some(Box::new(setter)), ..self }
     }
 
     /// What the engine and its open shards take now. From any thread; costs a few microseconds per shard.
@@ -88,7 +110,7 @@ impl Engine for RocksEngine {
     }
 
     fn open(&self, spec: &ShardSpec<'_>) -> Result<Box<dyn Shard>> {
-        Ok(Box::new(RocksShard::open(Arc::clone(&self.shared), spec)?))
+        Ok(Box::new(RocksShard::open(Arc::clone(&self.shared), self.setter.as_deref(), spec)?))
     }
 
     fn set_memory(&self, bytes: u64) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::ffi;
 use crate::handle::Handle;
-use crate::options::{Pool, RocksSettings};
+use crate::options::{Pool, RocksSettings, Tuning};
 use crate::ports::Ports;
 
 /// How long the flusher sleeps while some shard holds unflushed batches, and while none does.
@@ -148,7 +148,7 @@ impl Flusher {
         loop {
             let flushed = self.round();
             let now = self.ports.monotonic();
-            if now.saturating_sub(trimmed) >= TRIM_EVERY {
+            if self.pool.tuning() == Tuning::Ours && now.saturating_sub(trimmed) >= TRIM_EVERY {
                 trimmed = now;
                 ffi::trim_heap();
             }

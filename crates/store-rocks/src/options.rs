@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use millpond_store_api::{Error, ErrorKind, Result};
+use millpond_store_api::{Error, ErrorKind, Result, ShardSpec};
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, LogLevel, Options, SliceTransform,
-    WriteBufferManager,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, LogLevel, Options, SliceTransform, WriteBufferManager,
 };
 
 use crate::ffi;
 use crate::layout::{EXPIRING, PLAIN, window_prefix};
+use crate::setter::{FamilyOptions, RocksConfigSetter};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -95,14 +95,25 @@ impl Split {
 
     /// A block of this size is charged per family as soon as a row is written. With RocksDB's default the blocks of many
     /// shards alone fill the budget; all together may take an eighth of the memtables' share.
-    fn arena_bytes(self, shards: u64) -> u64 {
+    fn arena_bytes(self, shards: u64, write_buffer_bytes: u64) -> u64 {
         let fair = self.memtable_bytes() / 8 / (FAMILIES * shards);
-        fair.clamp(4 * KIB, self.write_buffer_bytes() / 8) / KIB * KIB
+        fair.clamp(4 * KIB, write_buffer_bytes / 8) / KIB * KIB
     }
+}
+
+/// Whose choice a database's options are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tuning {
+    /// Ours: one memory for all shards.
+    Ours,
+    /// RocksDB's defaults, for comparison: each shard has memory of its own.
+    #[cfg_attr(not(feature = "untuned"), expect(dead_code, reason = "made by `RocksEngine::untuned` alone"))]
+    RocksDbs,
 }
 
 /// What all shards of an engine have in common inside RocksDB.
 pub(crate) struct Pool {
+    tuning: Tuning,
     /// What the engine may take.
     bytes: AtomicU64,
     /// Made when the first shard is opened: RocksDB lays the cache's table out for the size that it has then.
@@ -112,9 +123,9 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(settings: &RocksSettings) -> Self {
+    pub(crate) fn new(settings: &RocksSettings, tuning: Tuning) -> Self {
         let bytes = AtomicU64::new(settings.memory_bytes.unwrap_or(Split::UNTOLD));
-        Self { bytes, shared: OnceLock::new(), sizing: Mutex::new(()) }
+        Self { tuning, bytes, shared: OnceLock::new(), sizing: Mutex::new(()) }
     }
 
     /// Cache and memtables follow at once; the memtables' sizes and blocks with the next opening of each shard.
@@ -125,6 +136,10 @@ impl Pool {
             cache.clone().set_capacity(size(self.split().cache_bytes()));
             memtables.set_buffer_size(manager_limit(self.split()));
         }
+    }
+
+    pub(crate) fn tuning(&self) -> Tuning {
+        self.tuning
     }
 
     pub(crate) fn split(&self) -> Split {
@@ -155,34 +170,72 @@ impl Pool {
         self.shared.get().map_or(0, |(_, memtables)| memtables.get_usage() as u64)
     }
 
+    /// What a shard's families are opened with: what the library takes, as the setter has changed it. Key-value first.
+    pub(crate) fn families(
+        &self,
+        setter: Option<&dyn RocksConfigSetter>,
+        shard: &ShardSpec<'_>,
+    ) -> Result<[FamilyOptions; 2]> {
+        let ours = FamilyOptions::with_write_buffer_size(self.split().write_buffer_bytes());
+        let (mut key_value, mut windowed) = (ours, ours);
+        if let Some(setter) = setter {
+            setter.set_key_value(shard, &mut key_value);
+            setter.set_windowed(shard, &mut windowed);
+            let share = self.split().memtable_bytes();
+            key_value
+                .check("key-value", share)
+                .and_then(|()| windowed.check("windowed", share))
+                .map_err(|e| e.with("dir", shard.dir.map(|dir| dir.display().to_string()).unwrap_or_default()))?;
+        }
+        Ok([key_value, windowed])
+    }
+
     /// The options of a database and of its families, for the `open`th open shard.
+    ///
+    /// Whatever was set in the families: what the shard's promises rest on is set here, last.
     pub(crate) fn options(
         &self,
         settings: &RocksSettings,
         open: u64,
+        [key_value, windowed]: [FamilyOptions; 2],
     ) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
-        let mut database = self.database(settings, open)?;
-        family(&mut database, self.split(), open.max(u64::from(settings.shards)));
-        database.set_block_based_table_factory(&self.tables());
-        let plain = ColumnFamilyDescriptor::new(PLAIN, database.clone());
-        let mut expiring = database.clone();
+        let mut database = needed()?;
+        let shards = open.max(u64::from(settings.shards));
+        let (plain, mut expiring) = match self.tuning {
+            Tuning::Ours => {
+                self.tune(&mut database, settings, open);
+                (self.family(&database, key_value, shards), self.family(&database, windowed, shards))
+            }
+            Tuning::RocksDbs => (database.clone(), database.clone()),
+        };
         expiring.set_prefix_extractor(SliceTransform::create(
             "millpond.window.1",
             |key| window_prefix(key).unwrap_or(key),
             Some(|key| window_prefix(key).is_some()),
         ));
-        Ok((database, vec![plain, ColumnFamilyDescriptor::new(EXPIRING, expiring)]))
+        let families = [(PLAIN, plain), (EXPIRING, expiring)];
+        Ok((database, families.map(|(name, options)| ColumnFamilyDescriptor::new(name, options)).into()))
     }
 
-    fn database(&self, settings: &RocksSettings, open: u64) -> Result<Options> {
-        // The crate has no setter for this one. A shard that is dropped counts as crashed and must not write; `close`
-        // flushes by itself, and sees the outcome.
-        let mut o = Options::default()
-            .get_options_from_string("avoid_flush_during_shutdown=true")
-            .map_err(|e| crate::error::rocks("open shard", e))?;
-        o.create_missing_column_families(true);
-        // The metadata and all spaces reach the disk together or not at all.
-        o.set_atomic_flush(true);
+    fn family(&self, database: &Options, f: FamilyOptions, shards: u64) -> Options {
+        let mut o = database.clone();
+        o.set_write_buffer_size(size(f.write_buffer_size));
+        o.set_max_write_buffer_number(int(f.max_write_buffer_number));
+        o.set_arena_block_size(size(self.split().arena_bytes(shards, f.write_buffer_size)));
+        o.set_compression_type(f.compression.of_rocksdb());
+        o.set_optimize_filters_for_hits(f.optimize_filters_for_hits);
+        o.set_level_zero_file_num_compaction_trigger(int(f.level0_file_num_compaction_trigger));
+        o.set_level_zero_slowdown_writes_trigger(int(f.level0_slowdown_writes_trigger));
+        o.set_level_zero_stop_writes_trigger(int(f.level0_stop_writes_trigger));
+        o.set_max_bytes_for_level_base(f.max_bytes_for_level_base);
+        o.set_max_bytes_for_level_multiplier(f.max_bytes_for_level_multiplier);
+        o.set_target_file_size_base(f.target_file_size_base);
+        o.set_max_compaction_bytes(FamilyOptions::LARGEST_FILE);
+        o.set_block_based_table_factory(&self.tables(f));
+        o
+    }
+
+    fn tune(&self, o: &mut Options, settings: &RocksSettings, open: u64) {
         o.set_write_buffer_manager(&self.shared().1);
         o.set_max_background_jobs(std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4)) as i32);
         o.set_allow_concurrent_memtable_write(false);
@@ -201,14 +254,15 @@ impl Pool {
         o.set_keep_log_file_num(1);
         o.set_max_log_file_size(1 << 20);
         o.set_log_level(LogLevel::Warn);
-        Ok(o)
     }
 
-    fn tables(&self) -> BlockBasedOptions {
+    fn tables(&self, f: FamilyOptions) -> BlockBasedOptions {
         let mut b = BlockBasedOptions::default();
         b.set_block_cache(&self.shared().0);
-        b.set_block_size(4 << 10);
-        b.set_bloom_filter(10.0, false);
+        b.set_block_size(size(f.block_size));
+        if let Some(bits) = f.bloom_bits_per_key {
+            b.set_bloom_filter(bits, false);
+        }
         b.set_format_version(6);
         b.set_optimize_filters_for_memory(true);
         // In the cache, so that the budget knows of them.
@@ -216,6 +270,19 @@ impl Pool {
         b.set_cache_index_and_filter_blocks_with_high_priority(true);
         b
     }
+}
+
+/// What a shard cannot be right without, whatever it costs.
+fn needed() -> Result<Options> {
+    // The crate has no setter for this one. A shard that is dropped counts as crashed and must not write; `close`
+    // flushes by itself, and sees the outcome.
+    let mut o = Options::default()
+        .get_options_from_string("avoid_flush_during_shutdown=true")
+        .map_err(|e| crate::error::rocks("open shard", e))?;
+    o.create_missing_column_families(true);
+    // The metadata and all spaces reach the disk together or not at all.
+    o.set_atomic_flush(true);
+    Ok(o)
 }
 
 fn size(bytes: u64) -> usize {
@@ -228,15 +295,9 @@ fn manager_limit(split: Split) -> usize {
     size(split.memtable_bytes().saturating_mul(4))
 }
 
-fn family(o: &mut Options, split: Split, shards: u64) {
-    o.set_write_buffer_size(split.write_buffer_bytes() as usize);
-    o.set_max_write_buffer_number(4);
-    o.set_arena_block_size(split.arena_bytes(shards) as usize);
-    o.set_compression_type(DBCompressionType::Lz4);
-    o.set_max_bytes_for_level_base(64 * MIB);
-    o.set_target_file_size_base(8 * MIB);
-    // No table beyond 32 MiB: a filter that is larger than a part of the cache is never cached, and every get reads it.
-    o.set_max_compaction_bytes(32 * MIB);
+/// A number that its check has found small.
+fn int(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
@@ -250,16 +311,17 @@ mod tests {
         assert_eq!(s.memtable_bytes().div_ceil(MIB), 63);
         assert!((3 * MIB..=4 * MIB).contains(&s.write_buffer_bytes()));
         for shards in [64, 200, 1000] {
-            let blocks = FAMILIES * shards * s.arena_bytes(shards);
-            assert!(blocks <= s.memtable_bytes() / 8 || s.arena_bytes(shards) == 4 * KIB, "{shards}");
+            let arena = s.arena_bytes(shards, s.write_buffer_bytes());
+            assert!(FAMILIES * shards * arena <= s.memtable_bytes() / 8 || arena == 4 * KIB, "{shards}");
         }
         let tiny = Split(Split::LEAST);
-        assert_eq!((tiny.write_buffer_bytes(), tiny.arena_bytes(64)), (MIB, 4 * KIB));
+        assert_eq!((tiny.write_buffer_bytes(), tiny.arena_bytes(64, MIB)), (MIB, 4 * KIB));
+        assert_eq!(s.arena_bytes(1, 64 * KIB), 8 * KIB, "no block is larger than an eighth of a memtable");
     }
 
     #[test]
     fn a_new_size_reaches_what_is_shared_before_and_after_it_is_made() {
-        let pool = Pool::new(&RocksSettings::default());
+        let pool = Pool::new(&RocksSettings::default(), Tuning::Ours);
         assert_eq!((pool.split().0, pool.cache_bytes(), pool.memtable_bytes()), (Split::UNTOLD, 0, 0));
         pool.set_memory(100 * MIB);
         assert_eq!(pool.shared().1.get_buffer_size() as u64, 4 * Split(100 * MIB).memtable_bytes());

@@ -160,7 +160,7 @@ impl PolledBatch<'_> {
     ///
     /// After an error the restore and `metadata` stand at the last batch that the shard took. If the error is
     /// [`Retry`](store::ErrorKind::Retry), the same call goes on from there; else close the shard, reopen it, plan anew. A
-    /// record that is none of its store's is [`Corrupt`](store::ErrorKind::Corrupt), with topic, partition and offset: no row
+    /// record that is none of its store's is [`Invalid`](store::ErrorKind::Invalid), with topic, partition and offset: no row
     /// is guessed from it.
     pub fn apply(
         &mut self,

@@ -52,7 +52,7 @@ impl<'a> Selection<'a> {
     ///
     /// # Errors
     ///
-    /// [`Corrupt`](store::ErrorKind::Corrupt), with topic and offset, for a record that is none of the store's; the shard's,
+    /// [`Invalid`](store::ErrorKind::Invalid), with topic and offset, for a record that is none of the store's; the shard's,
     /// where rows have to be read.
     pub(super) fn take(&mut self, span: &mut Span, part: &mut Part, run: Range<usize>) -> store::Result<usize> {
         for i in run.clone() {

@@ -337,7 +337,7 @@ fn a_record_that_is_none_of_the_store_s_is_named_and_nothing_is_guessed_from_it(
             let mut run = Run::plan(&mut consumer, &mut shard, &[store.changelog()]).limits(limits);
             run.begin().unwrap();
             let error = run.step().unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Corrupt, "{kind:?} {key:?}");
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{kind:?} {key:?}");
             let text = error.to_string();
             assert!(text.contains("topic=`3` partition=`0` offset=`42`"), "{text}");
             // Shard and metadata stand where the last whole batch was taken.

@@ -109,6 +109,13 @@ impl DriverBuilder {
         self
     }
 
+    /// As [`DriverBuilder::engine`].
+    #[cfg(feature = "store-conformance")]
+    pub(crate) fn shared_engine(mut self, engine: Arc<dyn Engine>) -> Self {
+        self.engines.push(engine);
+        self
+    }
+
     /// `state.dir`, to look into it or to have it prepared. Default: a directory that is deleted with the driver.
     pub fn state_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.settings.state_dir = Some(dir.into());

@@ -15,7 +15,7 @@ use millpond_topology::{
     Versioned, Window, Windowed,
 };
 
-use crate::support::{BOTH, Closure, builder, closure, pipe};
+use crate::support::{BOTH, Closure, assert_names, builder, closure, pipe};
 
 /// The context of a body over a store.
 type Cx<'a, T> = Context<'a, Closure<StoreRef<T>>>;
@@ -508,4 +508,15 @@ fn a_given_up_interval_takes_deletions_back() {
     assert_eq!(rows.changelog(), []);
     let tombstones = driver.records("test-t-changelog").iter().filter(|r| r.value.is_none()).count();
     assert_eq!((tombstones, rows.all()), (1, vec![]));
+}
+
+#[test]
+fn a_foreign_record_in_a_changelog_stops_the_application_and_is_named() {
+    let spec = StoreSpec::window("w", ms(100), ms(10), Utf8, I64);
+    let driver = windows_by_record(spec).build().unwrap();
+    pipe(&driver, &[("a", 1, 0)]);
+    driver.stop().unwrap();
+    driver.input("test-w-changelog", Utf8, I64).send("short", 1, 0).unwrap();
+    let error = driver.restart().unwrap_err();
+    assert_names(&error, &["task=`0_0`", "topic=`test-w-changelog`", "partition=`0`", "offset=`1`", "another name"]);
 }
