@@ -75,6 +75,7 @@ const TABLE: &[Row] = &[
             "broker-kafka",
             "broker-mem",
             "changelog",
+            "example-custom-engine",
             "kafka-dev",
             "millpond",
             "runtime",

@@ -304,6 +304,46 @@ pub fn one_seek_at_most_for_each_bucket(subject: &mut dyn Subject) {
     }
 }
 
+/// A scan in chunks, which goes on over writes, places a cursor once at most for each bucket and chunk: for one key in those
+/// buckets only that the chunk's sessions are in.
+pub fn one_seek_at_most_for_each_bucket_and_chunk(subject: &mut dyn Subject) {
+    let mut store = Store::new(8, 8 * 60 * MINUTE);
+    for hour in 0..8 {
+        for (key, minute) in [("j", 1), ("k", 1), ("k", 59), ("l", 1)] {
+            let end = (hour * 60 + minute) * MINUTE;
+            store.put(subject, key.as_bytes(), end - 5, end, b"");
+        }
+    }
+    for direction in BOTH {
+        for (of, count, most) in
+            [(Sessions::of(Keys::One(b"k")), 16, 3), (Sessions::of(Keys::ALL), 32, Buckets::MAX_ALIVE)]
+        {
+            let (mut found, mut place) = (0, None::<Vec<u8>>);
+            loop {
+                let (placed, before) = (Cell::new(0), found);
+                subject.with(&mut |space| {
+                    let mut space = Counting::new(space, &placed);
+                    let view = Session::new(&mut space, store.number, store.retention, store.now);
+                    let scan = match &place {
+                        Some(place) => view.resume(of, direction, place),
+                        None => view.scan(of, direction),
+                    };
+                    let mut scan = scan.expect("the scan opens");
+                    while found - before < 4 && scan.next().expect("the scan moves").is_some() {
+                        found += 1;
+                        place = scan.place().map(<[u8]>::to_vec);
+                    }
+                });
+                assert!(placed.get() <= most, "{} seeks for 4 of {count} sessions, {direction:?}", placed.get());
+                if found == before {
+                    break;
+                }
+            }
+            assert_eq!(found, count);
+        }
+    }
+}
+
 /// A scan goes on behind its place; rows put or removed meanwhile where it has been are not seen again.
 pub fn a_scan_is_resumed_behind_its_place(subject: &mut dyn Subject) {
     let mut store = Store::new(7, 60 * MINUTE);
