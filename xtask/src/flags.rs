@@ -22,6 +22,7 @@ pub(crate) enum Command {
     Layers,
     Tidy,
     Bench(BenchOptions),
+    Size(Vec<String>),
     Doc(DocOptions),
     Fix,
 }
@@ -161,6 +162,31 @@ all of it. Needs a JDK (17 or later) and Maven. All of it takes hours; on a mach
 ",
     },
     Verb {
+        name: "size",
+        summary: "estimate the disk, memory and changelogs that a store takes",
+        help: "\
+cargo xtask size --keys N [OPTIONS]
+
+Prints what `millpond::runtime::Sizing` estimates for one store. Several stores are estimated one by one and added.
+
+  --keys N           keys that have a row: in all, or on average in each window
+  --key-bytes N      a key's bytes on average; 16 without it
+  --value-bytes N    a value's bytes on average; 100 without it
+  --timestamped      the kind keeps a timestamp with each value, as tables and aggregations do
+  --window TIME      the window's size, such as 500ms, 30s, 5m, 12h, 7d; without it the store has no windows
+  --advance TIME     from one window's start to the next one's; the size without it
+  --retention TIME   how long a window is kept after its start; the size without it
+  --no-changelog     the store is not logged
+  --partitions N     tasks that have the store; 1 without it
+  --standbys N       num.standby.replicas; 0 without it
+  --instances N      processes; 1 without it
+  --replication N    replication factor of the changelog; 1 without it
+  --compression P    what compression leaves of keys and values on disk, such as 0.5; 1 without it
+  --hot P            the part of the rows that is in use all the time; 0.1 without it
+  --engine E         rocks (rows on disk) or mem; rocks without it
+",
+    },
+    Verb {
         name: "doc",
         summary: "build the documentation, warnings are errors",
         help: "\
@@ -213,6 +239,7 @@ fn parse_verb(verb: &'static str, rest: &[String]) -> Result<Command> {
         "layers" => words.end(Command::Layers),
         "tidy" => words.end(Command::Tidy),
         "bench" => words.bench(),
+        "size" => Ok(Command::Size(rest.to_vec())),
         "doc" => words.doc(),
         "fix" => words.end(Command::Fix),
         other => unreachable!("verb `{other}` is listed but not parsed"),
@@ -468,6 +495,11 @@ mod tests {
     fn the_demo_gets_its_options_as_they_are() {
         assert_eq!(parse(&words("demo --engine rocks")).unwrap(), Command::Demo(words("--engine rocks")));
         assert_eq!(parse(&words("demo -- --help")).unwrap(), Command::Demo(words("--help")));
+    }
+
+    #[test]
+    fn size_gets_its_options_as_they_are() {
+        assert_eq!(parse(&words("size --keys 7 --hot 1")).unwrap(), Command::Size(words("--keys 7 --hot 1")));
     }
 
     #[test]

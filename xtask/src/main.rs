@@ -14,6 +14,7 @@ mod flags;
 mod kafka;
 mod layers;
 mod setup;
+mod size;
 mod test;
 mod test_broker;
 mod tidy;
@@ -51,6 +52,7 @@ fn run(command: Command) -> Result<()> {
         Command::Layers => layers::run().and_then(|()| absences::run()),
         Command::Tidy => tidy::run(),
         Command::Bench(options) => bench::run(&options),
+        Command::Size(arguments) => size::run(&arguments),
         Command::Doc(options) => doc::run(&options),
         Command::Fix => fix::run(),
     }

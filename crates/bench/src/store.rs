@@ -2,7 +2,7 @@
 
 use millpond_runtime::state::{Chain, DrainedEntry, Overlay, OverlayOptions};
 use millpond_store_api::{DirectSpace, Shard, ShardSpec, SpaceId, SpaceMut, SpaceSpec};
-use millpond_topology::StoreAccess;
+use millpond_topology::LayerSpace;
 use tempfile::TempDir;
 
 use crate::engine::EngineKind;
@@ -101,8 +101,8 @@ impl BenchStore {
     fn through_overlays<T>(&mut self, body: impl FnOnce(&mut dyn SpaceMut, &mut dyn SpaceMut) -> T) -> T {
         let ([first, second], [plain, expiring]) = (&mut self.overlays, &self.shards);
         let answer = body(
-            &mut StoreAccess { layer: first, base: &**plain, timestamp: 0 },
-            &mut StoreAccess { layer: second, base: &**expiring, timestamp: 0 },
+            &mut LayerSpace { layer: first, base: &**plain, timestamp: 0 },
+            &mut LayerSpace { layer: second, base: &**expiring, timestamp: 0 },
         );
         self.overlays.iter_mut().for_each(|overlay| overlay.record_done(&mut |_| ()));
         self.accesses += 1;

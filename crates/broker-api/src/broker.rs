@@ -32,11 +32,15 @@ pub struct ConsumerOptions {
     pub isolation: Isolation,
     /// What it is for.
     pub role: ConsumerRole,
+    /// How many bytes of memory the records may take that it has fetched and not lent yet, with what it keeps beside them; at
+    /// least one record is fetched whatever its size. What the user has set for the client by name wins. `None`: the client's
+    /// default. A client without a queue has nothing to bound.
+    pub memory: Option<u64>,
 }
 
 impl From<Isolation> for ConsumerOptions {
     fn from(isolation: Isolation) -> Self {
-        Self { isolation, role: ConsumerRole::default() }
+        Self { isolation, role: ConsumerRole::default(), memory: None }
     }
 }
 
@@ -47,6 +51,10 @@ pub struct ProducerOptions<'a> {
     pub transactional_id: Option<&'a str>,
     /// The coordinator aborts a transaction that is open for this long. Means nothing without an id.
     pub transaction_timeout: Duration,
+    /// How many bytes of memory the records may take that it was handed and that have no answer yet, with what it keeps beside
+    /// them: above it the answer is [`Sent::Full`](crate::Sent::Full). A record of the largest size always has room. What the
+    /// user has set for the client by name wins. `None`: the client's default. A client without a queue has nothing to bound.
+    pub memory: Option<u64>,
 }
 
 impl<'a> ProducerOptions<'a> {
@@ -57,9 +65,9 @@ impl<'a> ProducerOptions<'a> {
 }
 
 impl Default for ProducerOptions<'_> {
-    /// Without an id; a timeout of 10 s.
+    /// Without an id; a timeout of 10 s; as much memory as the client likes.
     fn default() -> Self {
-        Self { transactional_id: None, transaction_timeout: Duration::from_secs(10) }
+        Self { transactional_id: None, transaction_timeout: Duration::from_secs(10), memory: None }
     }
 }
 

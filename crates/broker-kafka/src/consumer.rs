@@ -17,13 +17,14 @@ use crate::assignment::{Key, Part, Table};
 use crate::complaints::Watch;
 use crate::error;
 use crate::ffi::{Complaint, Conf, Messages, Partitions, Reader, code};
+use crate::memory;
 use crate::settings::{Client, KafkaSettings};
 
 /// A batch has at most so many records.
 const BATCH: usize = 1000;
 
 /// May be overridden by the user's settings.
-const TUNED: [(&str, &str); 8] = [
+const TUNED: [(&str, &str); 7] = [
     // Small: large responses are fresh pages of memory each, which costs two to three times the CPU.
     ("fetch.message.max.bytes", "262144"),
     // The default of a second is how long a partition stands still after the queue was full.
@@ -31,7 +32,6 @@ const TUNED: [(&str, &str); 8] = [
     ("fetch.error.backoff.ms", "100"),
     // How long an idle fetch stays at the broker, and so how late the stable end may be known.
     ("fetch.wait.max.ms", "100"),
-    ("queued.max.messages.kbytes", "8192"),
     // A broker that vanishes without a word is given up when its partitions have long been led by others; the default is a
     // minute.
     ("socket.timeout.ms", "15000"),
@@ -77,9 +77,13 @@ impl KafkaConsumer {
             Isolation::ReadCommitted => "read_committed",
             Isolation::ReadUncommitted => "read_uncommitted",
         };
+        let user = settings.client(client);
         let mut conf = Conf::new();
         conf.set_all(TUNED)?;
-        conf.set_all(settings.client(client))?;
+        for (name, value) in memory::of_consumer(options.memory, &user) {
+            conf.set(name, &value)?;
+        }
+        conf.set_all(user)?;
         conf.set_all(FIXED)?;
         conf.set("isolation.level", isolation)?;
         let reader = Reader::new(conf)?;

@@ -21,6 +21,7 @@ mod error;
 mod ffi;
 mod link;
 mod live;
+mod memory;
 mod names;
 mod offsets;
 mod partitions;

@@ -8,16 +8,15 @@ use millpond_broker_api::{Error, ErrorKind, Header, Outgoing, Result};
 use crate::deadline::Deadline;
 use crate::error;
 use crate::ffi::{self, Conf, Produce, Topic, Writer, code};
+use crate::memory;
 use crate::reports::{Ledger, Reports};
 use crate::settings::{Client, KafkaSettings};
 
 /// May be overridden by the user's settings.
-const TUNED: [(&str, &str); 6] = [
+const TUNED: [(&str, &str); 4] = [
     ("linger.ms", "5"),
     // Right after a commit the coordinator is busy for a moment: the default waits 100 ms before it asks again.
     ("retry.backoff.ms", "5"),
-    ("queue.buffering.max.kbytes", "32768"),
-    ("queue.buffering.max.messages", "500000"),
     ("reconnect.backoff.max.ms", "1000"),
     // How long a topic that is not there may still be on its way.
     ("topic.metadata.propagation.max.ms", "5000"),
@@ -99,10 +98,19 @@ pub(crate) enum Batching {
 
 impl Live {
     /// Makes a client; it connects when it is used first.
-    pub(crate) fn new(settings: &KafkaSettings, identity: Option<Identity<'_>>, batching: Batching) -> Result<Self> {
+    pub(crate) fn new(
+        settings: &KafkaSettings,
+        memory: Option<u64>,
+        identity: Option<Identity<'_>>,
+        batching: Batching,
+    ) -> Result<Self> {
+        let user = settings.client(Client::Producer);
         let mut conf = Conf::new();
         conf.set_all(TUNED)?;
-        conf.set_all(settings.client(Client::Producer))?;
+        for (name, value) in memory::of_producer(memory, &user) {
+            conf.set(name, &value)?;
+        }
+        conf.set_all(user)?;
         conf.set_all(FIXED)?;
         if let Some((id, timeout)) = identity {
             conf.set("transactional.id", id)?;
@@ -364,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_call_that_does_not_come_back_is_left_to_itself() {
-        let live = Live::new(&KafkaSettings::new("127.0.0.1:1"), None, Batching::Many).unwrap();
+        let live = Live::new(&KafkaSettings::new("127.0.0.1:1"), None, None, Batching::Many).unwrap();
         let (let_go, gone) = channel::<()>();
         let call = move |_: &Writer, _| {
             // Until the test is over: what librdkafka would do for ever.

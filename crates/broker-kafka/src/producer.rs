@@ -28,6 +28,8 @@ pub(crate) struct KafkaProducer {
     settings: Arc<KafkaSettings>,
     transactional_id: Option<String>,
     transaction_timeout: Duration,
+    /// What its queue may take, in bytes.
+    memory: Option<u64>,
     /// In the order of their numbers.
     names: Vec<String>,
     numbers: BTreeMap<String, TopicId>,
@@ -66,6 +68,7 @@ impl KafkaProducer {
             settings: settings.clone(),
             transactional_id: options.transactional_id.map(str::to_owned),
             transaction_timeout: options.transaction_timeout,
+            memory: options.memory,
             names: Vec::new(),
             numbers: BTreeMap::new(),
             state: if options.transactional_id.is_some() { State::New } else { State::Plain },
@@ -80,7 +83,7 @@ impl KafkaProducer {
     /// A new handle, with all topics.
     fn connect(&self, batching: Batching) -> Result<Live> {
         let identity = self.transactional_id.as_deref().map(|id| (id, self.transaction_timeout));
-        let mut live = Live::new(&self.settings, identity, batching)?;
+        let mut live = Live::new(&self.settings, self.memory, identity, batching)?;
         self.names.iter().for_each(|name| live.add_topic(name));
         Ok(live)
     }
@@ -461,6 +464,20 @@ mod tests {
         assert_eq!(producer.send(&record).unwrap(), Sent::Queued);
         let flushed = producer.flush(Duration::from_millis(1)).unwrap();
         assert_eq!((flushed.outstanding, flushed.failed.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_producer_whose_memory_is_full_takes_no_more_unless_the_user_says_so() {
+        let options = ProducerOptions { memory: Some(1200), ..ProducerOptions::default() };
+        let answers = |mut producer: KafkaProducer| {
+            let record = record(&mut producer);
+            [(); 3].map(|()| producer.send(&record).unwrap())
+        };
+        assert_eq!(answers(producer(&options)), [Sent::Queued, Sent::Queued, Sent::Full]);
+        let mut settings = KafkaSettings::new("127.0.0.1:1");
+        settings.set("producer.queue.buffering.max.messages", "3").unwrap();
+        let told = KafkaProducer::new(&Arc::new(settings), &options).unwrap();
+        assert_eq!(answers(told), [Sent::Queued, Sent::Queued, Sent::Queued]);
     }
 
     #[test]

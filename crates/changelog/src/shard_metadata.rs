@@ -110,8 +110,8 @@ impl ShardMetadata {
         set(&mut self.topic_mut(topic).inputs, partition, next);
     }
 
-    /// The largest event time (milliseconds) that a store has seen. It serves expiry and readers; a task's own time comes
-    /// from the commit metadata.
+    /// The largest event time (milliseconds) that a store has seen: of windows their start, of sessions their end, of other
+    /// rows their own. It serves expiry and readers; a task's own time comes from the commit metadata.
     pub fn stream_time(&self, store: &str) -> Option<i64> {
         let i = self.stores.binary_search_by(|(name, _)| (**name).cmp(store)).ok()?;
         self.stores.get(i).map(|(_, time)| *time)

@@ -21,6 +21,7 @@ mod output;
 mod plan;
 mod ports;
 mod settings;
+mod sizing;
 pub mod state;
 mod task;
 mod topics;
@@ -37,6 +38,7 @@ pub use ports::{
     SystemRandom, SystemSpawner,
 };
 pub use settings::{ClientConfigs, ErrorPolicy, Guarantee, OffsetReset, Settings};
+pub use sizing::{Estimate, RowsLie, Sizing, StoreSizing, WindowSizing};
 pub use state::MemorySettings;
 pub use task::{TaskId, TaskState};
 

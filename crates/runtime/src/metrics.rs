@@ -67,6 +67,10 @@ metrics! {
         InputBufferBytes => "input-buffer-bytes-total",
         /// Bytes of clean and pending entries in the process.
         CacheBytes => "cache-size-bytes-total",
+        /// Of those, bytes that the shards have as well: they can be dropped. Kafka Streams has no such metric.
+        CleanBytes => "cache-clean-bytes-total",
+        /// Of those, bytes that were written and are neither forwarded nor logged. Kafka Streams has no such metric.
+        PendingBytes => "cache-pending-bytes-total",
         /// Bytes of logged entries in the process that no shard has yet.
         UncommittedBytes => "uncommitted-bytes-total",
         /// Bytes of blocks, indexes and filters that an engine keeps to be read again.
@@ -79,6 +83,10 @@ metrics! {
         EngineRowsBytes => "rows-in-memory-bytes",
         /// Bytes that an engine may take: its part of the memory budget. Kafka Streams has no such metric.
         EngineMemoryMax => "engine-memory-max-bytes",
+        /// For how long batches have waited until an engine had memory for them, all in all, in milliseconds.
+        WriteStallTotal => "write-stall-duration-total",
+        /// The longest of these waits, in milliseconds. Kafka Streams has the average beside the total, which hides it.
+        WriteStallMax => "write-stall-duration-max",
         /// Tasks of a worker.
         Tasks => "task-count",
         /// How long the last commit took, in microseconds.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use millpond_changelog::ValueFormat;
-use millpond_topology::{SinkIndex, SourceIndex, StoreIndex};
+use millpond_topology::{Retention, SinkIndex, SourceIndex, StoreIndex, StoreType};
 
 use crate::settings::OffsetReset;
 use crate::task::TaskId;
@@ -27,11 +27,16 @@ pub(crate) struct InputPlan {
 pub(crate) struct StorePlan {
     pub(crate) index: StoreIndex,
     pub(crate) name: String,
+    pub(crate) kind: StoreType,
+    /// For how long rows are kept; `None`: for ever.
+    pub(crate) retention: Option<Retention>,
     /// The engine's name; `None`: the application's.
     pub(crate) engine: Option<String>,
     pub(crate) format: ValueFormat,
     /// `None`: not logged.
     pub(crate) changelog: Option<String>,
+    /// The changelog that a store which is not logged may have had.
+    pub(crate) former_changelog: Option<String>,
     pub(crate) caching: bool,
     /// Somebody forwards what is drained, and wants old values.
     pub(crate) forwards: bool,

@@ -96,6 +96,9 @@ pub struct Settings {
     pub purge_interval: Duration,
     /// `replication.factor` of internal topics. -1 (default): the broker's.
     pub replication: Option<i16>,
+    /// `windowstore.changelog.additional.retention.ms`: the changelog of a window or session store keeps records for this
+    /// long beyond the store's retention, since brokers go by the clock and stores by event time. Default one day.
+    pub window_additional_retention_ms: i64,
     /// `auto.offset.reset`: `earliest` (default) or `latest`.
     pub offset_reset: OffsetReset,
     /// `deserialization.exception.handler`: `fail` (default) or `continue`.
@@ -182,6 +185,10 @@ const KEYS: &[(&str, Apply)] = &[
     ("statestore.cache.max.bytes", |s, v| number(v).map(|n| s.cache_max = Some(n))),
     ("statestore.uncommitted.max.bytes", |s, v| number(v).map(|n| s.uncommitted_max = Some(n))),
     ("transaction.timeout.ms", |s, v| millis(v).map(|t| s.transaction_timeout = t)),
+    ("windowstore.changelog.additional.retention.ms", |s, v| {
+        s.window_additional_retention_ms = number::<u64>(v)?.try_into().map_err(|_| "use at most 2^63 - 1")?;
+        Ok(())
+    }),
 ];
 
 fn number<T: std::str::FromStr>(text: &str) -> std::result::Result<T, &'static str> {
@@ -227,6 +234,7 @@ impl Settings {
             request_timeout: Duration::from_secs(30),
             purge_interval: Duration::from_secs(30),
             replication: None,
+            window_additional_retention_ms: 86_400_000,
             offset_reset: OffsetReset::default(),
             on_deserialization_error: ErrorPolicy::default(),
             on_processing_error: ErrorPolicy::default(),

@@ -2,14 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, also in what tests share")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::Waker;
 use std::time::Duration;
 
 use millpond_broker_api::membership::Link;
 use millpond_broker_api::{
-    self as broker, Admin, AdminOptions, Batch, Broker, Change, Consumer, ConsumerOptions, GroupOffsets, NewTopic,
-    Offset, Outgoing, Producer, ProducerOptions, Sent, Source,
+    self as broker, Admin, AdminOptions, Batch, Broker, Change, Consumer, ConsumerOptions, ConsumerRole, GroupOffsets,
+    NewTopic, Offset, Outgoing, Producer, ProducerOptions, Sent, Source,
 };
 use millpond_broker_mem::{Dumped, EmbeddedBroker, ManualClock, Options};
 use millpond_runtime::{Clock, Guarantee, Instance, InstanceSpec, MetricsRegistry, Ports, Settings};
@@ -28,6 +28,8 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Seen {
     pauses: AtomicUsize,
     lent: AtomicUsize,
+    /// What a consumer, a consumer of changelogs and a producer may take, in bytes.
+    clients: [AtomicU64; 3],
 }
 
 /// The embedded broker, seen through.
@@ -39,9 +41,13 @@ impl Broker for Watched {
         self.0.name()
     }
     fn consumer(&self, options: &ConsumerOptions) -> broker::Result<Box<dyn Consumer>> {
+        let [main, restore, _] = &self.1.clients;
+        let of_role = if options.role == ConsumerRole::Restore { restore } else { main };
+        of_role.store(options.memory.unwrap(), Relaxed);
         Ok(Box::new(WatchedConsumer(self.0.consumer(options)?, Arc::clone(&self.1))))
     }
     fn producer(&self, options: &ProducerOptions<'_>) -> broker::Result<Box<dyn Producer>> {
+        self.1.clients[2].store(options.memory.unwrap(), Relaxed);
         self.0.producer(options)
     }
     fn offsets(&self) -> broker::Result<Box<dyn GroupOffsets>> {
@@ -200,6 +206,14 @@ fn queues_that_cannot_be_worked_off_keep_to_their_bytes_and_lose_nothing() {
     world.send("a", 600, 1, 10);
     world.run(SECOND * 5);
     world.assert_out(0..600);
+}
+
+#[test]
+fn all_clients_of_a_process_share_what_the_tasks_queues_leave() {
+    let world = World::new();
+    let clients = world.seen.clients.each_ref().map(|bytes| bytes.load(Relaxed) as usize);
+    // The rest is for the batch that a restore has in its hands.
+    assert_eq!(clients, [4, 3, 8].map(|sixteenths| MAY_HOLD / 16 * sixteenths));
 }
 
 #[test]

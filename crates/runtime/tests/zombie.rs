@@ -8,6 +8,7 @@ use std::time::Duration;
 use millpond_broker_api::{Broker, NewTopic, Outgoing, ProducerOptions};
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, OpKind, Verdict};
 use millpond_runtime::{Guarantee, Instance, InstanceSpec, Ports, Settings, TaskId};
+use millpond_store_api::Space as _;
 use millpond_store_mem::{MemEngine, SimulatedDisk};
 use millpond_topology::{
     self as topology, Consumed, Context, I64, KeyValue, Processor, Produced, PunctuationType, Record, Schedule,
@@ -129,7 +130,8 @@ fn b116_a_frozen_process_that_only_punctuates_commits_nothing() {
         world.send(1);
         world.step(&mut a, 1);
         let task = TaskId { sub_topology: 0, partition: 0 };
-        let count = a.with_store(task, "counts", |space| {
+        let count = a.with_store(task, "counts", |access| {
+            let mut space = access.space();
             space.get(b"k").unwrap().map(|v| i64::from_be_bytes(v.try_into().unwrap()))
         });
         assert_eq!(count, Some(Some(21)), "{guarantee:?}");

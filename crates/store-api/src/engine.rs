@@ -1,6 +1,7 @@
 //! Engines as factories, and what they are asked to open.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::{Result, Shard};
 
@@ -36,7 +37,8 @@ pub struct ShardSpec<'a> {
     pub unlogged: bool,
 }
 
-/// What the shards of an engine take of the process's memory now, in bytes. What an engine does not know is 0.
+/// What the shards of an engine take of the process's memory now, in bytes, and how long they have made their writers wait for
+/// it. What an engine does not know is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EngineMemory {
     /// What is kept to be read again and could be dropped: blocks of files, with their indexes and filters.
@@ -47,6 +49,11 @@ pub struct EngineMemory {
     pub write_buffers: u64,
     /// Rows that have no other place than memory.
     pub rows: u64,
+    /// For how long calls of [`Shard::apply`] have waited until there was memory for their batch, since the engine was made, all
+    /// in all.
+    pub stalled: Duration,
+    /// The longest of these waits.
+    pub longest_stall: Duration,
 }
 
 impl EngineMemory {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use millpond_store_api::{Engine, EngineMemory, Error, ErrorKind, Result, Shard, ShardSpec};
 
 use crate::flusher::Flusher;
 use crate::metrics::{ShardUsage, Usage};
-use crate::options::{Pool, RocksSettings};
+use crate::options::{Pool, RocksSettings, Tuning};
 use crate::ports::{Ports, SystemPorts};
 use crate::setter::RocksConfigSetter;
 use crate::shard::RocksShard;
@@ -44,8 +43,21 @@ impl RocksEngine {
     /// An engine on the host's threads and clock. Fails like [`RocksEngine::new`], and with [`ErrorKind::Retry`] if no thread
     /// can be had.
     pub fn with_ports(settings: RocksSettings, ports: Arc<dyn Ports>) -> Result<Self> {
+        Self::made(settings, Tuning::Ours, ports)
+    }
+
+    /// An engine whose shards have RocksDB's own defaults, each with memory of its own, and flush when RocksDB says so; for
+    /// comparison, not for use. What a shard cannot be right without is as always.
+    #[cfg(feature = "untuned")]
+    pub fn untuned() -> Result<Self> {
+        let day = std::time::Duration::from_secs(24 * 3600);
+        let settings = RocksSettings { flush_bytes: u64::MAX, flush_interval: day, ..RocksSettings::default() };
+        Self::made(settings, Tuning::RocksDbs, Arc::new(SystemPorts::new()))
+    }
+
+    fn made(settings: RocksSettings, tuning: Tuning, ports: Arc<dyn Ports>) -> Result<Self> {
         settings.check()?;
-        let pool = Arc::new(Pool::new(&settings));
+        let pool = Arc::new(Pool::new(&settings, tuning));
         let flusher = Arc::new(Flusher::new(Arc::clone(&pool), Arc::clone(&ports), &settings));
         let running = Arc::clone(&flusher);
         ports
@@ -76,7 +88,7 @@ impl RocksEngine {
             memtable_share_bytes: pool.split().memtable_bytes(),
             flushes: flusher.flushes.load(Ordering::Relaxed),
             waits: flusher.waits.load(Ordering::Relaxed),
-            longest_wait: Duration::from_nanos(flusher.longest_wait_ns.load(Ordering::Relaxed)),
+            longest_wait: flusher.longest_stall(),
             shards: shards.collect(),
         }
     }
@@ -118,6 +130,8 @@ impl Engine for RocksEngine {
             pinned: besides(pool.pinned_bytes()),
             write_buffers,
             rows: 0,
+            stalled: self.shared.flusher.stalled(),
+            longest_stall: self.shared.flusher.longest_stall(),
         }
     }
 }

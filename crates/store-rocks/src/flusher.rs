@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::ffi;
 use crate::handle::Handle;
-use crate::options::{Pool, RocksSettings};
+use crate::options::{Pool, RocksSettings, Tuning};
 use crate::ports::Ports;
 
 /// How long the flusher sleeps while some shard holds unflushed batches, and while none does.
@@ -32,7 +32,8 @@ pub(crate) struct Flusher {
     room: Condvar,
     pub(crate) flushes: AtomicU64,
     pub(crate) waits: AtomicU64,
-    pub(crate) longest_wait_ns: AtomicU64,
+    waited_ns: AtomicU64,
+    longest_wait_ns: AtomicU64,
 }
 
 #[derive(Default)]
@@ -66,6 +67,7 @@ impl Flusher {
             room: Condvar::new(),
             flushes: AtomicU64::new(0),
             waits: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
             longest_wait_ns: AtomicU64::new(0),
         }
     }
@@ -113,9 +115,21 @@ impl Flusher {
         }
         if let Some(since) = since {
             let waited = self.ports.monotonic().saturating_sub(since).as_nanos();
+            let waited = u64::try_from(waited).unwrap_or(u64::MAX);
             self.waits.fetch_add(1, Ordering::Relaxed);
-            self.longest_wait_ns.fetch_max(u64::try_from(waited).unwrap_or(u64::MAX), Ordering::Relaxed);
+            self.waited_ns.fetch_add(waited, Ordering::Relaxed);
+            self.longest_wait_ns.fetch_max(waited, Ordering::Relaxed);
         }
+    }
+
+    /// For how long writers have waited, all in all.
+    pub(crate) fn stalled(&self) -> Duration {
+        Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
+    }
+
+    /// The longest of these waits.
+    pub(crate) fn longest_stall(&self) -> Duration {
+        Duration::from_nanos(self.longest_wait_ns.load(Ordering::Relaxed))
     }
 
     /// From here on the flusher works: early enough that writers seldom wait.
@@ -134,7 +148,7 @@ impl Flusher {
         loop {
             let flushed = self.round();
             let now = self.ports.monotonic();
-            if now.saturating_sub(trimmed) >= TRIM_EVERY {
+            if self.pool.tuning() == Tuning::Ours && now.saturating_sub(trimmed) >= TRIM_EVERY {
                 trimmed = now;
                 ffi::trim_heap();
             }

@@ -101,8 +101,19 @@ impl Split {
     }
 }
 
+/// Whose choice a database's options are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tuning {
+    /// Ours: one memory for all shards.
+    Ours,
+    /// RocksDB's defaults, for comparison: each shard has memory of its own.
+    #[cfg_attr(not(feature = "untuned"), expect(dead_code, reason = "made by `RocksEngine::untuned` alone"))]
+    RocksDbs,
+}
+
 /// What all shards of an engine have in common inside RocksDB.
 pub(crate) struct Pool {
+    tuning: Tuning,
     /// What the engine may take.
     bytes: AtomicU64,
     /// Made when the first shard is opened: RocksDB lays the cache's table out for the size that it has then.
@@ -112,9 +123,9 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(settings: &RocksSettings) -> Self {
+    pub(crate) fn new(settings: &RocksSettings, tuning: Tuning) -> Self {
         let bytes = AtomicU64::new(settings.memory_bytes.unwrap_or(Split::UNTOLD));
-        Self { bytes, shared: OnceLock::new(), sizing: Mutex::new(()) }
+        Self { tuning, bytes, shared: OnceLock::new(), sizing: Mutex::new(()) }
     }
 
     /// Cache and memtables follow at once; the memtables' sizes and blocks with the next opening of each shard.
@@ -125,6 +136,10 @@ impl Pool {
             cache.clone().set_capacity(size(self.split().cache_bytes()));
             memtables.set_buffer_size(manager_limit(self.split()));
         }
+    }
+
+    pub(crate) fn tuning(&self) -> Tuning {
+        self.tuning
     }
 
     pub(crate) fn split(&self) -> Split {
@@ -184,10 +199,15 @@ impl Pool {
         open: u64,
         [key_value, windowed]: [FamilyOptions; 2],
     ) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
-        let database = self.database(settings, open)?;
+        let mut database = needed()?;
         let shards = open.max(u64::from(settings.shards));
-        let plain = self.family(&database, key_value, shards);
-        let mut expiring = self.family(&database, windowed, shards);
+        let (plain, mut expiring) = match self.tuning {
+            Tuning::Ours => {
+                self.tune(&mut database, settings, open);
+                (self.family(&database, key_value, shards), self.family(&database, windowed, shards))
+            }
+            Tuning::RocksDbs => (database.clone(), database.clone()),
+        };
         expiring.set_prefix_extractor(SliceTransform::create(
             "millpond.window.1",
             |key| window_prefix(key).unwrap_or(key),
@@ -215,15 +235,7 @@ impl Pool {
         o
     }
 
-    fn database(&self, settings: &RocksSettings, open: u64) -> Result<Options> {
-        // The crate has no setter for this one. A shard that is dropped counts as crashed and must not write; `close`
-        // flushes by itself, and sees the outcome.
-        let mut o = Options::default()
-            .get_options_from_string("avoid_flush_during_shutdown=true")
-            .map_err(|e| crate::error::rocks("open shard", e))?;
-        o.create_missing_column_families(true);
-        // The metadata and all spaces reach the disk together or not at all.
-        o.set_atomic_flush(true);
+    fn tune(&self, o: &mut Options, settings: &RocksSettings, open: u64) {
         o.set_write_buffer_manager(&self.shared().1);
         o.set_max_background_jobs(std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4)) as i32);
         o.set_allow_concurrent_memtable_write(false);
@@ -242,7 +254,6 @@ impl Pool {
         o.set_keep_log_file_num(1);
         o.set_max_log_file_size(1 << 20);
         o.set_log_level(LogLevel::Warn);
-        Ok(o)
     }
 
     fn tables(&self, f: FamilyOptions) -> BlockBasedOptions {
@@ -259,6 +270,19 @@ impl Pool {
         b.set_cache_index_and_filter_blocks_with_high_priority(true);
         b
     }
+}
+
+/// What a shard cannot be right without, whatever it costs.
+fn needed() -> Result<Options> {
+    // The crate has no setter for this one. A shard that is dropped counts as crashed and must not write; `close`
+    // flushes by itself, and sees the outcome.
+    let mut o = Options::default()
+        .get_options_from_string("avoid_flush_during_shutdown=true")
+        .map_err(|e| crate::error::rocks("open shard", e))?;
+    o.create_missing_column_families(true);
+    // The metadata and all spaces reach the disk together or not at all.
+    o.set_atomic_flush(true);
+    Ok(o)
 }
 
 fn size(bytes: u64) -> usize {
@@ -297,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_new_size_reaches_what_is_shared_before_and_after_it_is_made() {
-        let pool = Pool::new(&RocksSettings::default());
+        let pool = Pool::new(&RocksSettings::default(), Tuning::Ours);
         assert_eq!((pool.split().0, pool.cache_bytes(), pool.memtable_bytes()), (Split::UNTOLD, 0, 0));
         pool.set_memory(100 * MIB);
         assert_eq!(pool.shared().1.get_buffer_size() as u64, 4 * Split(100 * MIB).memtable_bytes());

@@ -153,9 +153,12 @@ impl Shard for RocksShard {
             return Ok(());
         }
         self.handle.clean();
-        self.database.flush(how == Flush::Wait)?;
-        if how == Flush::Wait {
-            self.settle();
+        match how {
+            Flush::Start => self.database.flush(false)?,
+            Flush::Wait => {
+                self.database.flush_to_the_end()?;
+                self.settle();
+            }
         }
         Ok(())
     }
@@ -170,7 +173,7 @@ impl Shard for RocksShard {
 
     fn close(self: Box<Self>) -> Result<()> {
         // An earlier failure is of no interest any more: what counts is whether everything is flushed now.
-        self.database.flush(true)
+        self.database.flush_to_the_end()
     }
 
     fn destroy(self: Box<Self>) -> Result<()> {
@@ -188,6 +191,8 @@ impl Shard for RocksShard {
             Err(e) => return Err(crate::error::files("checkpoint", to, e)),
         }
         self.handle.clean();
+        // The checkpoint flushes as well, and waits no better than RocksDB does.
+        self.database.flush_to_the_end()?;
         self.database.checkpoint(to).inspect_err(|_| {
             // Half a copy is of no use to anybody, and without its marker it is refused should this fail too.
             _ = std::fs::remove_dir_all(to);

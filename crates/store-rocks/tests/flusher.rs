@@ -121,6 +121,23 @@ fn a_shard_that_holds_its_flush_bytes_is_flushed() {
 }
 
 #[test]
+fn a_writer_that_waits_for_memory_is_seen() {
+    let temp = tempfile::tempdir().unwrap();
+    let engine = RocksEngine::new(small()).unwrap();
+    let mut shard = open(&engine, temp.path(), "a");
+    let mut random = fastrand::Rng::with_seed(4);
+    assert_eq!(engine.memory().stalled, Duration::ZERO);
+    // Each batch is more than the share, so the next one waits, unless the flusher was quicker.
+    wait_until("a wait", || {
+        fill(&mut *shard, &mut random, 2 << 20);
+        engine.usage().waits > 0
+    });
+    let memory = engine.memory();
+    assert!(memory.longest_stall > Duration::ZERO && memory.stalled >= memory.longest_stall, "{memory:?}");
+    assert_eq!(engine.usage().longest_wait, memory.longest_stall);
+}
+
+#[test]
 fn the_thread_ends_with_the_last_shard() {
     let temp = tempfile::tempdir().unwrap();
     let (engine, ports) = engine(small());

@@ -110,8 +110,11 @@ impl Builder {
 
     /// Declares a store for processors.
     pub fn add_store<T: StoreKind>(&mut self, spec: StoreSpec<T>) -> StoreHandle<T> {
-        let StoreSpec { def, serdes } = spec;
         let mut graph = self.0.borrow_mut();
+        for mistake in spec.mistakes() {
+            graph.problem(ProblemKind::Store, mistake);
+        }
+        let StoreSpec { def, serdes, .. } = spec;
         let name = def.name.clone();
         let index = graph.add_store(def, format!("the builder, as a {}", T::TYPE.name()));
         StoreHandle { topology: graph.id, index, name, serdes }

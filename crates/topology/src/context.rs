@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::node::{Outs, TaskCx};
 use crate::port::{NodeIndex, Port, RecordMetadata, Schedule};
 use crate::processor::{Processor, Timer, Timers};
-use crate::store::{StoreKind, StoreRef, ViewSet, with_access};
+use crate::store::{StoreKind, StoreRef, ViewSet, Writable, with_access};
 
 /// A child of a node, found by name once: see [`Init::child`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +88,11 @@ impl<P: Processor> Context<'_, P> {
 
     /// Opens a store that the processor has declared. A handle of another topology is an error.
     #[inline]
-    pub fn store<'b, T: StoreKind>(&'b mut self, store: &'b StoreRef<T>) -> Result<T::View<'b>> {
+    pub fn store<'b, T: StoreKind>(&'b mut self, store: &'b StoreRef<T>) -> Result<T::View<'b, Writable>> {
         store.check(self.task.task.topology)?;
         let access = self.task.port.store(store.index)?;
-        let [buffer, ..] = &mut self.task.scratch.views;
-        Ok(T::view(with_access(access, buffer, store.index, self.task.task), &store.serdes))
+        let [buffers, ..] = &mut self.task.scratch.views;
+        Ok(T::view(with_access(access, buffers, store.index, self.task.task), &store.serdes))
     }
 
     /// Opens two to four different stores at once: `let (mut a, mut b) = cx.stores((&self.a, &self.b))?`. The same store

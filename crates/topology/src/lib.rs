@@ -3,7 +3,8 @@
 //! | you want to | look at |
 //! |---|---|
 //! | define a program | [`Topology::builder`], [`Builder`]; streams and tables: [`Stream`], [`Table`] |
-//! | write user code with state | [`Processor`], [`Context`]; stores: [`StoreHandle`], [`StoreRef`], [`StoreView`], [`Rows`] |
+//! | write user code with state | [`Processor`], [`Context`]; stores: [`StoreSpec`], [`StoreHandle`], [`StoreRef`] |
+//! | read and write stores | [`StoreView`], [`WindowView`], [`SessionView`], [`VersionedView`]; their scans: [`Rows`], [`WindowedRows`] |
 //! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], [`Nullable`], [`List`], [`TimeWindowed`] |
 //! | run a topology | [`Topology::task`] makes a [`TaskGraph`]; it talks to a [`Port`] |
 //! | know what topics it needs | [`Topology::internal_topics`], [`Topology::partitions`] |
@@ -42,11 +43,12 @@ pub use dsl::{
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};
+pub use millpond_store_api::VersionPut;
 pub use murmur3::murmur3_128;
 pub use partitions::Partitions;
 pub use port::{
-    Drained, Dropped, Layer, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata, Schedule, SinkIndex,
-    SourceIndex, StoreAccess, StoreIndex, TimerId,
+    Drained, Dropped, Expiry, Layer, LayerSpace, LoggedPut, NodeIndex, Out, Port, PunctuationType, PutLog, Raw,
+    RecordMetadata, Schedule, SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
 };
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};
@@ -56,8 +58,12 @@ pub use serde::{
     SessionWindowed, TimeWindowed, U64, Utf8, UuidText, Void, Windowed,
 };
 pub use store::{
-    KeyValue, Logging, Plain, Rows, Stamped, StoreDef, StoreHandle, StoreKind, StoreRef, StoreSet, StoreSpec,
-    StoreType, StoreView, TimestampedKeyValue, ValueAndTimestamp, Values, ViewSet,
+    AggregateWithHeaders, AggregationWithHeaders, Expiring, KeyValue, ListValue, Listed, Logging, Mode, Plain,
+    ReadOnly, Readable, Retention, Rows, Session, SessionView, SessionWithHeaders, Stamped, StampedWithHeaders,
+    StoreDef, StoreHandle, StoreKind, StoreRef, StoreSet, StoreSpec, StoreType, StoreView, TimestampedKeyValue,
+    TimestampedKeyValueWithHeaders, TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue, ValueAndTimestamp,
+    ValueTimestampHeaders, Values, Versioned, VersionedRecord, VersionedView, ViewSet, Window, WindowView,
+    WindowedRows, Writable,
 };
 pub use task::TaskGraph;
 pub use topology::{InternalTopic, InternalTopicKind, OffsetReset, SinkDef, SourceDef, SubTopology, Topic, Topology};

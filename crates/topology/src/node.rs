@@ -30,6 +30,16 @@ pub(crate) struct TaskIdentity {
     pub(crate) call: u64,
 }
 
+impl TaskIdentity {
+    /// Refuses a walk that is gone on with in another call than the one that began it.
+    pub(crate) fn same_call(self, now: Self) -> Result {
+        if now.topology == self.topology && now.call == self.call {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Topology, "read the next row").with("cause", "the scan began in another call"))
+    }
+}
+
 impl TaskCx<'_> {
     pub(crate) fn reborrow(&mut self) -> TaskCx<'_> {
         TaskCx {
@@ -55,9 +65,18 @@ pub(crate) struct Scratch {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
     /// For the views of a processor: as many as it can have at once.
-    pub(crate) views: [Vec<u8>; 4],
+    pub(crate) views: [Buffers; 4],
     /// The nodes that started or cancelled timers in this call.
     pub(crate) timers: Vec<NodeIndex>,
+}
+
+/// The buffers of a view.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    /// For what the user gives: a key, and the value behind it.
+    pub(crate) bytes: Vec<u8>,
+    /// For what is made of it.
+    pub(crate) row: Vec<u8>,
 }
 
 /// Something for one node in the middle of the graph.

@@ -106,6 +106,26 @@ pub struct StoreAccess<'a> {
     pub base: &'a dyn Read,
     /// The event time that writes are marked with (milliseconds).
     pub timestamp: i64,
+    /// What a store whose rows expire has beside; `None` for all others.
+    pub expiry: Option<Expiry<'a>>,
+}
+
+/// What a store whose rows expire has beside its layer, for one access.
+pub struct Expiry<'a> {
+    /// The number that its rows carry in the windowed space.
+    pub store: u16,
+    /// Retention, history retention or time to live, in milliseconds.
+    pub retention: i64,
+    /// The greatest event time (milliseconds) that the store or its task has seen: what a view's `now` is. A view that puts
+    /// raises it.
+    pub observed: &'a mut i64,
+    /// How many puts were refused because they had expired; a view that is refused one raises it.
+    pub refused: &'a mut u64,
+    /// The layer over the windowed space of a store that has rows in both (time to live, versions). Window and session
+    /// stores have rows in that space only: there it is the layer itself, and this is `None`.
+    pub windowed: Option<&'a mut dyn Layer>,
+    /// Takes the puts of a versioned store with a changelog, whose rows are not the records of its log.
+    pub puts: Option<&'a mut PutLog>,
 }
 
 impl std::fmt::Debug for StoreAccess<'_> {
@@ -114,7 +134,37 @@ impl std::fmt::Debug for StoreAccess<'_> {
     }
 }
 
-impl Space for StoreAccess<'_> {
+impl std::fmt::Debug for Expiry<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Expiry").field("store", &self.store).field("observed", &self.observed).finish_non_exhaustive()
+    }
+}
+
+impl StoreAccess<'_> {
+    /// The store's space.
+    #[inline]
+    pub fn space(&mut self) -> LayerSpace<'_> {
+        LayerSpace { layer: &mut *self.layer, base: self.base, timestamp: self.timestamp }
+    }
+}
+
+/// A layer over what lies beneath it, as one space.
+pub struct LayerSpace<'a> {
+    /// What was written since the last commit.
+    pub layer: &'a mut dyn Layer,
+    /// The shard.
+    pub base: &'a dyn Read,
+    /// The event time that writes are marked with (milliseconds).
+    pub timestamp: i64,
+}
+
+impl std::fmt::Debug for LayerSpace<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LayerSpace").field("space", &self.layer.space()).finish_non_exhaustive()
+    }
+}
+
+impl Space for LayerSpace<'_> {
     fn get(&mut self, key: &[u8]) -> store::Result<Option<&[u8]>> {
         self.layer.get(self.base, key)
     }
@@ -132,9 +182,85 @@ impl Space for StoreAccess<'_> {
     }
 }
 
-impl SpaceMut for StoreAccess<'_> {
+impl SpaceMut for LayerSpace<'_> {
     fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> store::Result<()> {
         self.layer.put(key, value, self.timestamp)
+    }
+}
+
+/// The puts of a versioned store since the last record border, in order: what its changelog is to get.
+#[derive(Default)]
+pub struct PutLog {
+    bytes: Vec<u8>,
+    puts: Vec<Lengths>,
+}
+
+#[derive(Clone, Copy)]
+struct Lengths {
+    key: usize,
+    /// `None`: a tombstone.
+    value: Option<usize>,
+    timestamp: i64,
+}
+
+/// A put of a versioned store, lent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LoggedPut<'a> {
+    /// The key's bytes.
+    pub key: &'a [u8],
+    /// The value's bytes; `None` for a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// The version's time (milliseconds).
+    pub timestamp: i64,
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for LoggedPut<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoggedPut")
+            .field("key_len", &self.key.len())
+            .field("value_len", &self.value.map(<[u8]>::len))
+            .field("timestamp", &self.timestamp)
+            .finish()
+    }
+}
+
+impl PutLog {
+    /// Adds a put.
+    pub fn push(&mut self, put: LoggedPut<'_>) {
+        let LoggedPut { key, value, timestamp } = put;
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        self.puts.push(Lengths { key: key.len(), value: value.map(<[u8]>::len), timestamp });
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.puts.is_empty()
+    }
+
+    /// The puts, in order.
+    pub fn iter(&self) -> impl Iterator<Item = LoggedPut<'_>> {
+        let mut rest = self.bytes.as_slice();
+        self.puts.iter().map(move |lengths| {
+            let (key, behind) = rest.split_at(lengths.key);
+            let (value, behind) = behind.split_at(lengths.value.unwrap_or(0));
+            rest = behind;
+            LoggedPut { key, value: lengths.value.map(|_| value), timestamp: lengths.timestamp }
+        })
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.puts.clear();
+    }
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for PutLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PutLog").field("puts", &self.puts.len()).field("bytes", &self.bytes.len()).finish()
     }
 }
 

@@ -14,7 +14,7 @@ pub enum ProblemKind {
     Clash,
     /// A name breaks Kafka's rules.
     IllegalName,
-    /// A store handle of another topology, or a store that no processor uses.
+    /// A store handle of another topology, a store that no processor uses, or one that cannot be what it is said to be.
     Store,
     /// A serde is needed and nobody named it.
     MissingSerde,

@@ -1,12 +1,17 @@
-//! From polled batches to a shard: bounded batches with their positions, past the overlay, nothing allocated per record.
+//! From polled batches to a shard: bounded batches with their positions, past the overlay. Nothing is allocated per record, but
+//! for versioned stores.
 
 use std::ops::Range;
 
 use millpond_broker_api::{Batch, Records, Source};
-use millpond_store_api::{self as store, Chunk, Direction, Range as Keys, Shard, SpaceId, Write, Writes};
+use millpond_store_api::{self as store, Chunk, Shard, Write};
 
+use super::clear::clear;
+use super::rows::{Restored, Scratch};
+use super::select::{Selection, Span};
+use super::staged::Staging;
 use super::{Part, Restore};
-use crate::{RowScratch, ShardMetadata, ValueFormat};
+use crate::ShardMetadata;
 
 /// How much goes to a shard at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +35,7 @@ impl Default for ApplyLimits {
 pub struct Applied {
     /// Batches that were written to the shard.
     pub batches: u64,
-    /// Records in them, deletes included.
+    /// Records in them, deletes included, and what has expired since.
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
@@ -46,8 +51,9 @@ pub struct Applier {
     limits: ApplyLimits,
     runs: Vec<Run>,
     spans: Vec<Span>,
+    staging: Staging,
     chunk: Chunk,
-    scratch: RowScratch,
+    scratch: Scratch,
     blob: Vec<u8>,
 }
 
@@ -56,19 +62,6 @@ pub struct Applier {
 struct Run {
     source: Source,
     records: Range<usize>,
-}
-
-/// The part of a run that goes to the shard in one batch.
-#[derive(Clone, Debug)]
-struct Span {
-    part: usize,
-    space: SpaceId,
-    format: ValueFormat,
-    records: Range<usize>,
-    applied: u64,
-    bytes: u64,
-    null_keys: u64,
-    latest: i64,
 }
 
 /// A polled batch, sorted out once for all the shards that it is for.
@@ -111,24 +104,10 @@ impl Applier {
         }
         metadata.encode(&mut self.blob);
         for part in to_clear() {
-            self.clear(shard, part.changelog.space)?;
+            clear(shard, part.changelog.rows, &self.blob, &mut self.chunk, self.limits.records.max(1))?;
         }
         restore.parts.iter_mut().for_each(|part| part.prepared = true);
         Ok(())
-    }
-
-    /// Deletes all rows of a space, a chunk at a time. A space without rows is not written to.
-    fn clear(&mut self, shard: &mut dyn Shard, space: SpaceId) -> store::Result<()> {
-        loop {
-            let limit = self.limits.records.max(1);
-            let more = self.chunk.fill(&mut *shard.scan(space, Keys::ALL, Direction::Forward)?, limit)?;
-            if !self.chunk.is_empty() {
-                shard.apply(&mut Deletes { space, rows: &self.chunk, at: 0 }, &self.blob)?;
-            }
-            if !more {
-                return Ok(());
-            }
-        }
     }
 
     /// Takes a polled batch, to be applied to one shard after the other.
@@ -180,7 +159,9 @@ impl PolledBatch<'_> {
     /// Applies the records of a restore's sources to its shard, in bounded batches, each with the positions it leads to.
     ///
     /// After an error the restore and `metadata` stand at the last batch that the shard took. If the error is
-    /// [`Retry`](store::ErrorKind::Retry), the same call goes on from there; else close the shard, reopen it, plan anew.
+    /// [`Retry`](store::ErrorKind::Retry), the same call goes on from there; else close the shard, reopen it, plan anew. A
+    /// record that is none of its store's is [`Invalid`](store::ErrorKind::Invalid), with topic, partition and offset: no row
+    /// is guessed from it.
     pub fn apply(
         &mut self,
         restore: &mut Restore,
@@ -190,29 +171,40 @@ impl PolledBatch<'_> {
         let mut applied = Applied::default();
         let mut at = Place::default();
         while at.run < self.applier.runs.len() {
-            at = self.select(restore, at, &mut applied);
-            self.write(restore, shard, metadata, &mut applied)?;
+            let next = self.select(restore, shard, at, &mut applied);
+            let written = next.and_then(|next| self.write(restore, shard, metadata, &mut applied).map(|()| next));
+            if written.is_err() {
+                self.put_back(restore);
+            }
+            at = written?;
         }
         Ok(applied)
     }
 
     /// Chooses what goes into the next batch, from a place on; answers with the place to go on from.
-    fn select(&mut self, restore: &mut Restore, from: Place, applied: &mut Applied) -> Place {
-        let Applier { limits, runs, spans, .. } = &mut *self.applier;
+    fn select(
+        &mut self,
+        restore: &mut Restore,
+        shard: &dyn Shard,
+        from: Place,
+        applied: &mut Applied,
+    ) -> store::Result<Place> {
+        let Applier { limits, runs, spans, staging, .. } = &mut *self.applier;
         spans.clear();
-        let mut room = Room { records: limits.records, bytes: limits.bytes, empty: true };
+        let mut selection = Selection::new(self.records, shard, staging, *limits);
         for (i, run) in runs.iter().enumerate().skip(from.run) {
             let Some(n) = restore.part_index(run.source) else { continue };
             let Some(part) = restore.parts.get_mut(n).filter(|part| part.prepared && !part.is_done()) else { continue };
             let first = if i == from.run { from.record.max(run.records.start) } else { run.records.start };
-            let mut span = Span::new(n, part, first);
-            let stop = span.select(part, self.records, first..run.records.end, &mut room, applied);
-            spans.push(span);
+            let span = spans.push_mut(Span::new(n, first));
+            let stop = selection.take(span, part, first..run.records.end)?;
             if stop < run.records.end {
-                return Place { run: i, record: stop };
+                applied.past_end += selection.past_end;
+                return Ok(Place { run: i, record: stop });
             }
         }
-        Place { run: runs.len(), record: 0 }
+        applied.past_end += selection.past_end;
+        Ok(Place { run: runs.len(), record: 0 })
     }
 
     /// Writes the chosen records, and moves the positions if the shard took them.
@@ -223,27 +215,27 @@ impl PolledBatch<'_> {
         metadata: &mut ShardMetadata,
         applied: &mut Applied,
     ) -> store::Result<()> {
-        let Applier { spans, scratch, blob, .. } = &mut *self.applier;
+        let Applier { spans, staging, scratch, blob, .. } = &mut *self.applier;
         let touched = || spans.iter().filter(|span| !span.records.is_empty());
         if touched().next().is_some() {
-            for span in touched() {
-                let Some(Part { changelog, log, pending, .. }) = restore.parts.get(span.part) else { continue };
-                metadata.set_changelog(&changelog.topic, log.topic_id, changelog.partition, *pending);
-                if span.applied > 0 {
-                    metadata.observe(&changelog.store, span.latest);
-                }
+            for part in touched().filter_map(|span| restore.parts.get(span.part)) {
+                part.tell(metadata, part.pending, part.pending_observed);
             }
             metadata.encode(blob);
-            let mut writes = Restored { records: self.records, spans, span: 0, at: None, scratch };
+            let staged: Vec<Write<'_>> = staging.writes().collect();
+            let mut writes = Restored::new(self.records, &restore.parts, spans, &staged, scratch);
             if let Err(error) = shard.apply(&mut writes, blob) {
-                self.put_back(restore, metadata);
+                for part in spans.iter().filter_map(|span| restore.parts.get(span.part)) {
+                    metadata.forget_stream_time(&part.changelog.store);
+                    part.tell(metadata, part.position, part.observed);
+                }
                 return Err(error);
             }
             applied.batches += 1;
         }
         for span in &*spans {
             let Some(part) = restore.parts.get_mut(span.part) else { continue };
-            part.position = part.pending;
+            (part.position, part.observed) = (part.pending, part.pending_observed);
             part.records += span.applied;
             part.bytes += span.bytes;
             part.null_keys += span.null_keys;
@@ -254,13 +246,12 @@ impl PolledBatch<'_> {
         Ok(())
     }
 
-    /// Takes the positions back that the shard did not take.
-    fn put_back(&mut self, restore: &mut Restore, metadata: &mut ShardMetadata) {
+    /// Forgets what was chosen and not written.
+    fn put_back(&mut self, restore: &mut Restore) {
         for span in &self.applier.spans {
-            let Some(part) = restore.parts.get_mut(span.part) else { continue };
-            part.pending = part.position;
-            let Part { changelog, log, position, .. } = part;
-            metadata.set_changelog(&changelog.topic, log.topic_id, changelog.partition, *position);
+            if let Some(part) = restore.parts.get_mut(span.part) {
+                (part.pending, part.pending_observed) = (part.position, part.observed);
+            }
         }
     }
 }
@@ -270,131 +261,4 @@ impl PolledBatch<'_> {
 struct Place {
     run: usize,
     record: usize,
-}
-
-/// What still fits into a batch.
-struct Room {
-    records: usize,
-    bytes: usize,
-    empty: bool,
-}
-
-impl Room {
-    /// Takes room for one record, if there is some; the first one always fits.
-    fn take(&mut self, bytes: usize) -> bool {
-        if !self.empty && (self.records == 0 || self.bytes < bytes) {
-            return false;
-        }
-        self.empty = false;
-        self.records = self.records.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes);
-        true
-    }
-}
-
-impl Span {
-    fn new(n: usize, part: &Part, first: usize) -> Self {
-        Self {
-            part: n,
-            space: part.changelog.space,
-            format: part.changelog.format,
-            records: first..first,
-            applied: 0,
-            bytes: 0,
-            null_keys: 0,
-            latest: i64::MIN,
-        }
-    }
-
-    /// Chooses from one run what comes at or after the part's position and before its end, as far as there is room.
-    /// Answers with the record to go on with.
-    fn select(
-        &mut self,
-        part: &mut Part,
-        records: &dyn Records,
-        run: Range<usize>,
-        room: &mut Room,
-        applied: &mut Applied,
-    ) -> usize {
-        for i in run.clone() {
-            let Some(record) = records.get(i) else { continue };
-            if record.offset < part.pending {
-                // The shard took it before an error later in the batch made the caller come again.
-                self.records = i + 1..i + 1;
-                continue;
-            }
-            if record.offset >= part.log.until {
-                part.pending = part.log.until;
-                applied.past_end += (run.end - i) as u64;
-                break;
-            }
-            let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
-            if !room.take(bytes) {
-                return i;
-            }
-            self.records.end = i + 1;
-            part.pending = record.offset + 1;
-            if record.key.is_some() {
-                self.applied += 1;
-                self.bytes += bytes as u64;
-                self.latest = self.latest.max(record.timestamp);
-            } else {
-                self.null_keys += 1;
-            }
-        }
-        run.end
-    }
-}
-
-/// The chosen records, as writes: values change their form in one buffer.
-struct Restored<'a> {
-    records: &'a dyn Records,
-    spans: &'a [Span],
-    span: usize,
-    /// The next record of the current span; `None`: its first.
-    at: Option<usize>,
-    scratch: &'a mut RowScratch,
-}
-
-impl Writes for Restored<'_> {
-    fn rewind(&mut self) {
-        self.span = 0;
-        self.at = None;
-    }
-
-    fn next(&mut self) -> Option<Write<'_>> {
-        loop {
-            let span = self.spans.get(self.span)?;
-            let at = self.at.unwrap_or(span.records.start);
-            if at >= span.records.end {
-                self.span += 1;
-                self.at = None;
-                continue;
-            }
-            self.at = Some(at + 1);
-            let Some(record) = self.records.get(at) else { continue };
-            let Some(key) = record.key else { continue };
-            let value = span.format.to_store(record.value, record.timestamp, record.headers.iter(), self.scratch);
-            return Some(Write { space: span.space, key, value });
-        }
-    }
-}
-
-/// Deletes of all rows of a chunk.
-struct Deletes<'a> {
-    space: SpaceId,
-    rows: &'a Chunk,
-    at: usize,
-}
-
-impl Writes for Deletes<'_> {
-    fn rewind(&mut self) {
-        self.at = 0;
-    }
-
-    fn next(&mut self) -> Option<Write<'_>> {
-        let row = self.rows.get(self.at)?;
-        self.at += 1;
-        Some(Write { space: self.space, key: row.key, value: None })
-    }
 }

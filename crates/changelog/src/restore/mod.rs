@@ -3,7 +3,7 @@
 //! One [`Restore`] per shard, from taking a task over until its state is complete:
 //!
 //! 1. ask the broker for the [`LogRange`] of every changelog partition, then [`Restore::plan`];
-//! 2. [`Applier::prepare`] clears the stores that begin anew;
+//! 2. [`Applier::prepare`] clears the stores that begin anew (alone: [`clear_store`]);
 //! 3. give [`Restore::changes`] to a consumer that reads committed records only, and poll; per poll [`Applier::batch`] applies
 //!    the records, then [`Restore::reached`] takes the consumer's position of each source in [`Restore::reading`];
 //! 4. when the machine [has arrived](Restore::has_arrived), [`Applier::finish`] writes the last positions.
@@ -12,12 +12,18 @@
 //! [planned again](Restore::replan).
 
 mod apply;
+mod clear;
+mod merged;
 mod plan;
 mod progress;
+mod rows;
+mod select;
+mod staged;
 
 use millpond_broker_api::{Change, Offset, Source};
 
 pub use apply::{Applied, Applier, ApplyLimits, PolledBatch};
+pub use clear::clear_store;
 pub use plan::{Changelog, Decision, LogRange, RebuildReason, decide};
 pub use progress::{RestoreProgress, Waiting};
 
@@ -67,6 +73,10 @@ struct Part {
     position: Offset,
     /// As `position`, once the batch that is being written is in the shard.
     pending: Offset,
+    /// The greatest time that the store has observed, in milliseconds; `None` for none.
+    observed: Option<i64>,
+    /// As `observed`, once the batch that is being written is in the shard.
+    pending_observed: Option<i64>,
     /// The last stable offset, as told.
     stable_end: Offset,
     records: u64,
@@ -88,11 +98,24 @@ impl Part {
         self.pending = self.position;
     }
 
+    /// Writes down what the store stands for.
+    fn tell(&self, metadata: &mut ShardMetadata, position: Offset, observed: Option<i64>) {
+        let Changelog { topic, partition, store, .. } = &self.changelog;
+        metadata.set_changelog(topic, self.log.topic_id, *partition, position);
+        if let Some(time) = observed {
+            metadata.observe(store, time);
+        }
+    }
+
     fn decide(&mut self, decision: Decision) {
         self.decision = decision;
         self.prepared = !decision.clears();
         self.position = decision.from();
         self.pending = self.position;
+        if decision.clears() {
+            self.observed = None;
+        }
+        self.pending_observed = self.observed;
         self.stable_end = Offset::MAX;
         if let Decision::Rebuild { why, .. } = decision {
             self.rebuilt.get_or_insert(why);
@@ -115,6 +138,7 @@ impl Restore {
             .map(|(changelog, log)| {
                 let local = metadata.changelog(&changelog.topic, changelog.partition);
                 let decision = decide(local, &log, age_ms);
+                let observed = metadata.stream_time(&changelog.store);
                 let mut part = Part {
                     changelog,
                     log,
@@ -122,6 +146,8 @@ impl Restore {
                     prepared: false,
                     position: 0,
                     pending: 0,
+                    observed,
+                    pending_observed: observed,
                     stable_end: Offset::MAX,
                     records: 0,
                     bytes: 0,

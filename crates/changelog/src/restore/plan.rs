@@ -1,9 +1,8 @@
 //! What a restore does with each changelog partition: decided from the shard's position and what the broker says.
 
 use millpond_broker_api::{Offset, Source};
-use millpond_store_api::SpaceId;
 
-use crate::{ChangelogPosition, ValueFormat};
+use crate::{ChangelogPosition, RowLayout, ValueFormat};
 
 /// A changelog partition, and the store that it is the log of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +15,8 @@ pub struct Changelog {
     pub partition: i32,
     /// The store's name.
     pub store: Box<str>,
-    /// The store's space in the shard.
-    pub space: SpaceId,
+    /// Where the store's rows lie in the shard.
+    pub rows: RowLayout,
     /// How the store holds its values.
     pub format: ValueFormat,
 }

@@ -17,7 +17,7 @@ use millpond_store_api::{
 pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A shard in a map, every batch of which is durable.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct FakeShard {
     pub(crate) spaces: BTreeMap<u16, Rows>,
     pub(crate) metadata: Option<Vec<u8>>,
@@ -52,32 +52,49 @@ impl FakeShard {
 
 impl Read for FakeShard {
     fn get(&self, space: SpaceId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        Ok(self.rows(space).get(key).map(|value| found(value)).is_some())
+        let rows = self.spaces.get(&space.0);
+        Ok(rows.and_then(|rows| rows.get(key)).map(|value| found(value)).is_some())
     }
 
     fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
-        assert_eq!((range, direction), (Range::ALL, Direction::Forward), "what the applier asks for");
-        Ok(Box::new(FakeCursor { rows: self.rows(space).into_iter().collect(), next: 0 }))
+        assert!(!range.is_empty(), "nobody asks an engine for an empty range");
+        let rows = self.spaces.get(&space.0).into_iter();
+        let rows = rows.flat_map(|rows| rows.range::<[u8], _>((range.lower, range.upper)));
+        let mut rows: Vec<_> = rows.map(|(key, value)| Row { key, value }).collect();
+        if direction == Direction::Reverse {
+            rows.reverse();
+        }
+        Ok(Box::new(FakeCursor { rows, direction, next: 0, lent: 0 }))
     }
 }
 
-struct FakeCursor {
-    rows: Vec<(Vec<u8>, Vec<u8>)>,
+struct FakeCursor<'a> {
+    rows: Vec<Row<'a>>,
+    direction: Direction,
     next: usize,
+    /// Behind the row that was lent last: where no seek goes back from.
+    lent: usize,
 }
 
-impl Cursor for FakeCursor {
+impl Cursor for FakeCursor<'_> {
     fn next(&mut self) -> Result<Option<Row<'_>>> {
         self.next += 1;
+        self.lent = self.next;
         Ok(self.row())
     }
 
     fn row(&self) -> Option<Row<'_>> {
-        self.rows.get(self.next.checked_sub(1)?).map(|(key, value)| Row { key, value })
+        self.rows.get(self.next.checked_sub(1)?).copied()
     }
 
-    fn seek(&mut self, _: &[u8]) -> Result<()> {
-        panic!("the applier seeks nowhere");
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let direction = self.direction;
+        let before = |row: &Row<'_>| match direction {
+            Direction::Forward => row.key < key,
+            Direction::Reverse => row.key > key,
+        };
+        self.next = self.lent.max(self.rows.partition_point(before));
+        Ok(())
     }
 }
 
@@ -150,6 +167,7 @@ pub(crate) struct Entry {
     pub(crate) timestamp: i64,
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) value: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
 /// A partition: visible records, and offsets between and behind them that hold nothing visible (markers, aborted and
@@ -180,7 +198,7 @@ impl Log {
 
     pub(crate) fn push(&mut self, key: Option<&[u8]>, value: Option<&[u8]>, timestamp: i64) -> &mut Self {
         let (key, value) = (key.map(<[u8]>::to_vec), value.map(<[u8]>::to_vec));
-        self.entries.push(Entry { offset: self.end, timestamp, key, value });
+        self.entries.push(Entry { offset: self.end, timestamp, key, value, headers: Vec::new() });
         self.end += 1;
         self
     }
@@ -260,8 +278,9 @@ impl Records for Lent {
         })
     }
 
-    fn header(&self, _: usize, _: usize) -> Option<Header<'_>> {
-        None
+    fn header(&self, i: usize, n: usize) -> Option<Header<'_>> {
+        let (name, value) = self.0.get(i)?.1.headers.get(n)?;
+        Some(Header { name, value: value.as_deref() })
     }
 }
 

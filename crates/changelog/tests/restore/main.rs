@@ -2,17 +2,21 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+mod clearing;
 mod fakes;
+mod kinds;
 mod model;
 mod run;
+mod stores;
+mod views;
 
 use std::time::Duration;
 
 use fakes::{FakeConsumer, FakeShard, Log, Rows};
 use millpond_broker_api::{Consumer, Source};
 use millpond_changelog::{
-    Applier, ApplyLimits, Changelog, Decision, LogRange, RebuildReason, Restore, RestorePhase, ShardMetadata,
-    ValueFormat, Waiting,
+    Applier, ApplyLimits, Changelog, Decision, LogRange, RebuildReason, Restore, RestorePhase, RowLayout,
+    ShardMetadata, ValueFormat, Waiting,
 };
 use millpond_store_api::{ErrorKind, SpaceId};
 use run::Run;
@@ -22,7 +26,8 @@ const B: SpaceId = SpaceId(2);
 const NOW: i64 = 1_700_000_000_000;
 
 fn changelog(store: &str, space: SpaceId, format: ValueFormat) -> Changelog {
-    Changelog { source: Source(space.0.into()), topic: store.into(), partition: 0, store: store.into(), space, format }
+    let (source, rows) = (Source(space.0.into()), RowLayout::KeyValue { space });
+    Changelog { source, topic: store.into(), partition: 0, store: store.into(), rows, format }
 }
 
 fn plain(store: &str, space: SpaceId) -> Changelog {

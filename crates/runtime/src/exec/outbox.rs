@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use millpond_broker_api::{Header, Outgoing, TopicId};
-use millpond_changelog::{CUT_HEADER, Change, CutBytes, ValueFormat, partition_for_key};
+use millpond_changelog::{CUT_HEADER, Change, CutBytes, partition_for_key};
 use millpond_topology::{Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::Collector;
 use crate::state::Entry;
+use crate::task::stores::LogFormat;
 
 /// Where the records of a sink go.
 #[derive(Clone, Debug)]
@@ -35,12 +36,21 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// Gives a write to a store, by its place among the task's stores, to the worker's producer: its changelog record. It is
-    /// lent by an overlay that holds it for good, so it need not wait in the arena.
-    pub(crate) fn log(&self, collector: &mut Collector, store: usize, format: ValueFormat, entry: Entry<'_>) -> Result {
+    /// lent by an overlay that holds it for good, so it need not wait in the arena. `key` is where a key is written that is
+    /// another one there.
+    pub(crate) fn log(
+        &self,
+        collector: &mut Collector,
+        store: usize,
+        format: LogFormat,
+        entry: Entry<'_>,
+        key: &mut Vec<u8>,
+    ) -> Result {
         let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
-        let change = Change { key: entry.key, value: entry.value, timestamp: entry.timestamp };
         let damaged = |e| Error::store("write a changelog record", e);
-        let logged = format.to_log(change).map_err(damaged)?;
+        let key = format.rows.key_to_log(entry.key, key).map_err(damaged)?;
+        let change = Change { key, value: entry.value, timestamp: entry.timestamp };
+        let logged = format.value.to_log(change).map_err(damaged)?;
         let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
         for header in logged.headers {
             let header = header.map_err(damaged)?;

@@ -1,6 +1,5 @@
 //! What a graph sees of its task: implements the port of `topology`.
 
-use millpond_store_api::Read;
 use millpond_topology::{
     Dropped, NodeIndex, Out, Port, RecordMetadata, Result, Schedule, SinkIndex, StoreAccess, StoreIndex, TimerId,
 };
@@ -8,7 +7,7 @@ use millpond_topology::{
 use crate::exec::{Outbox, Routes};
 use crate::task::foreign_store;
 use crate::task::punctuate::Timers;
-use crate::task::stores::TaskStores;
+use crate::task::stores::{Moment, TaskStores};
 
 /// Where the record at hand comes from.
 #[derive(Clone, Copy, Debug)]
@@ -34,18 +33,13 @@ pub(crate) struct TaskPort<'a> {
 
 impl Port for TaskPort<'_> {
     fn store(&mut self, store: StoreIndex) -> Result<StoreAccess<'_>> {
-        let timestamp = self.timestamp;
-        match self.stores.get_mut(store) {
-            Some((overlay, base)) => Ok(StoreAccess { layer: overlay, base, timestamp }),
-            None => Err(foreign_store(store)),
-        }
+        let at = Moment { timestamp: self.timestamp, stream_time: self.stream_time };
+        self.stores.access(store, at).ok_or_else(|| foreign_store(store))
     }
 
     fn stores(&mut self, which: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {
-        let timestamp = self.timestamp;
-        let found = self.stores.get_many_mut(which)?;
-        Ok(found
-            .map(|store| store.map(|(overlay, base): (_, &dyn Read)| StoreAccess { layer: overlay, base, timestamp })))
+        let at = Moment { timestamp: self.timestamp, stream_time: self.stream_time };
+        self.stores.access_many(which, at)
     }
 
     fn cached(&self, store: StoreIndex) -> bool {

@@ -9,7 +9,7 @@ use millpond_store_api::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Gauge, Metrics, Scope};
 use crate::settings::Settings;
-use crate::state::{Budget, MemoryBudget, MemorySettings, QueueBudget, available_memory};
+use crate::state::{Budget, ClientMemory, MemoryBudget, MemorySettings, QueueBudget, available_memory};
 
 /// How often the engines are asked what they take.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -20,6 +20,8 @@ pub(crate) struct Memory {
     pub(crate) queues: Arc<QueueBudget>,
     /// Whether stores with caching hold updates back at all.
     pub(crate) caching: bool,
+    /// What each worker's clients were made with.
+    pub(crate) clients: ClientMemory,
     /// Those that have stores.
     engines: Vec<Arc<dyn Engine>>,
     /// What each of them may take.
@@ -41,6 +43,7 @@ impl Memory {
             overlays: Arc::new(plan.overlays()),
             queues: Arc::new(plan.input_queues()),
             caching: plan.cache > 0,
+            clients: plan.clients(settings.workers),
             engines,
             engine_part: AtomicU64::new(0),
             told: AtomicU64::new(0),
@@ -67,8 +70,11 @@ impl Memory {
 
     /// Tells the metrics what all of it is, the engines' parts once a second. Called by every worker.
     pub(crate) fn report(&self, now: Duration, metrics: &dyn Metrics) {
-        metrics.set(Gauge::CacheBytes, Scope::Client, self.overlays.cache() as u64);
-        metrics.set(Gauge::UncommittedBytes, Scope::Client, self.overlays.uncommitted() as u64);
+        let held = self.overlays.held();
+        metrics.set(Gauge::CacheBytes, Scope::Client, held.cache() as u64);
+        metrics.set(Gauge::CleanBytes, Scope::Client, held.clean as u64);
+        metrics.set(Gauge::PendingBytes, Scope::Client, held.pending as u64);
+        metrics.set(Gauge::UncommittedBytes, Scope::Client, held.logged as u64);
         let (now, told) = (now.as_millis() as u64 + 1, self.told.load(Relaxed));
         let is_due = told == 0 || now.saturating_sub(told) >= REPORT_EVERY.as_millis() as u64;
         if !is_due || self.told.compare_exchange(told, now, Relaxed, Relaxed).is_err() {
@@ -82,6 +88,8 @@ impl Memory {
             metrics.set(Gauge::BlockCachePinnedUsage, scope, memory.pinned);
             metrics.set(Gauge::SizeAllMemTables, scope, memory.write_buffers);
             metrics.set(Gauge::EngineRowsBytes, scope, memory.rows);
+            metrics.set(Gauge::WriteStallTotal, scope, memory.stalled.as_millis() as u64);
+            metrics.set(Gauge::WriteStallMax, scope, memory.longest_stall.as_millis() as u64);
             // A quarter more is what an engine may be late by.
             if memory.total() > part.saturating_add(part / 4) && !self.warned.swap(true, Relaxed) {
                 tracing::warn!(

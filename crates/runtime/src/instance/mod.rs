@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use millpond_broker_api::Broker;
 use millpond_store_api::Engine;
-use millpond_topology::Topology;
+use millpond_topology::{StoreAccess, Topology};
 
 use crate::error::{Error, Result};
 use crate::group::{GroupMember, WorkerHandle};
@@ -20,6 +20,7 @@ use crate::ports::Ports;
 use crate::settings::Settings;
 use crate::state::MemorySettings;
 use crate::task::TaskId;
+use crate::task::stores::Moment;
 use crate::topics;
 use crate::worker::{Ends, Pulse, ToMember, Worker};
 
@@ -126,8 +127,9 @@ impl Instance {
         self.workers.iter().any(|w| w.has_uncommitted())
     }
 
-    /// Changes the memory budget while all is running: overlays, input queues and engines follow within a moment. What is
-    /// `None` is as it would be by default, whatever the settings said at the start. Caching that was off stays off.
+    /// Changes the memory budget while all is running: overlays, input queues and engines follow within a moment; the
+    /// clients of the broker keep what they were made with. What is `None` is as it would be by default, whatever the settings
+    /// said at the start. Caching that was off stays off.
     ///
     /// # Errors
     ///
@@ -142,18 +144,20 @@ impl Instance {
         self.workers.iter().flat_map(of).collect()
     }
 
-    /// Reads a store of a task as its worker sees it now, uncommitted writes included: calls `read` with its space. `None`
-    /// if the task does not run here. For tests; queries of running applications come through readers.
+    /// Reads a store of a task as its worker sees it now, uncommitted writes included: calls `read` with what a processor's
+    /// access is made of. `None` if the task does not run here. For tests; queries of running applications come through
+    /// readers.
     pub fn with_store<T>(
         &mut self,
         task: TaskId,
         store: &str,
-        read: impl FnOnce(&mut dyn millpond_store_api::Space) -> T,
+        read: impl FnOnce(&mut StoreAccess<'_>) -> T,
     ) -> Option<T> {
         let index = self.shared.topology.store_index(store)?;
         let found = self.workers.iter_mut().flat_map(|w| &mut w.tasks).find(|t| t.id == task && t.is_running())?;
-        let (layer, base) = found.stores.as_mut()?.get_mut(index)?;
-        Some(read(&mut millpond_topology::StoreAccess { layer, base, timestamp: 0 }))
+        let at = Moment { timestamp: 0, stream_time: found.stream_time };
+        let mut access = found.stores.as_mut()?.access(index, at)?;
+        Some(read(&mut access))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

@@ -112,6 +112,7 @@ impl Shared {
         let options = ProducerOptions {
             transactional_id: (self.settings.guarantee == Guarantee::ExactlyOnce).then_some(id.as_str()),
             transaction_timeout: self.settings.transaction_timeout,
+            memory: Some(self.memory.clients.producer),
         };
         let producer =
             self.broker.producer(&options).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;

@@ -5,7 +5,9 @@ mod dir;
 mod error;
 mod overlay;
 
-pub use budget::{Budget, Excess, MemoryBudget, MemorySettings, QueueBudget, QueueShare, Share, available_memory};
+pub use budget::{
+    Budget, ClientMemory, Excess, Held, MemoryBudget, MemorySettings, QueueBudget, QueueShare, Share, available_memory,
+};
 pub use dir::{StateDir, TaskLock, TaskOnDisk};
 pub(crate) use dir::{make_dir, read_file, replace_file};
 pub use error::{StateError, StateErrorKind};

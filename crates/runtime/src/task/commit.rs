@@ -283,10 +283,15 @@ impl Task {
     fn note_offsets(&mut self, ends: &[Option<i64>], wall: i64) {
         let Some(stores) = self.stores.as_mut() else { return };
         let (stores, shards) = stores.parts_mut();
-        for (store, end) in stores.iter().zip(ends) {
-            if let (Some(topic), Some(end), Some(shard)) = (&store.plan.changelog, end, shards.get_mut(store.shard)) {
+        for (store, end) in stores.iter_mut().zip(ends) {
+            let Some(shard) = shards.get_mut(store.shard) else { continue };
+            let expires = store.plan.retention.is_some();
+            let observed = store.observe(self.stream_time);
+            if let (Some(topic), Some(end)) = (&store.plan.changelog, end) {
                 shard.metadata.set_changelog(topic, 0, self.id.partition, *end);
-                shard.metadata.observe(&store.plan.name, self.stream_time);
+            }
+            if end.is_some() || expires {
+                shard.metadata.observe(&store.plan.name, observed);
             }
         }
         for shard in shards {

@@ -11,7 +11,6 @@ pub(crate) mod punctuate;
 mod queue;
 mod restore;
 pub(crate) mod rollback;
-mod spaces;
 pub(crate) mod stores;
 pub(crate) mod takeover;
 
@@ -58,6 +57,8 @@ pub(crate) struct Task {
     outbox: Outbox,
     pub(crate) routes: Routes,
     drained: DrainedEntry,
+    /// Where a changelog's key is written; kept for its memory.
+    log_key: Vec<u8>,
     pub(crate) takeover: Takeover,
     /// The largest event time seen; -1 before the first record.
     pub(crate) stream_time: i64,
@@ -102,6 +103,7 @@ impl Task {
             outbox: Outbox::default(),
             routes,
             drained: DrainedEntry::default(),
+            log_key: Vec::new(),
             takeover: Takeover::default(),
             stream_time: -1,
             commit_requested: false,

@@ -6,17 +6,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use millpond_broker_api::{Consumer, Record};
 use millpond_changelog::{CUT_HEADER, CutClass};
-use millpond_topology::{self as topology, Header, Headers, Layer, PunctuationType, Raw, TaskGraph, Topology};
+use millpond_topology::{self as topology, Header, Headers, PunctuationType, Raw, StoreAccess, TaskGraph, Topology};
 use smallvec::SmallVec;
 
 use super::punctuate::Due;
-use super::stores::TaskStores;
+use super::stores::{Moment, TaskStores};
 use super::{Task, TaskState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Failure, RecordInfo, TaskPort, catch};
 use crate::output::Collector;
 use crate::settings::{ErrorPolicy, Settings};
 use crate::state::{Budget, Excess};
+
+/// Rows that are looked at in one go when rows have expired: what a record that comes meanwhile waits for.
+const EXPIRED_AT_ONCE: usize = 1000;
 
 /// What processing needs beside the task.
 pub(crate) struct Processing<'a> {
@@ -90,8 +93,9 @@ impl Task {
             let mut keys: SmallVec<[&[u8]; 32]> = SmallVec::new();
             input.queue.keys(records, &mut |key| keys.push(key));
             for store in lookups {
-                if let Some((overlay, base)) = stores.get_mut(*store) {
-                    overlay.touch(base, &keys).map_err(|e| Error::store("look keys up", e).with("task", self.id))?;
+                let at = Moment { timestamp: self.stream_time, stream_time: self.stream_time };
+                if let Some(StoreAccess { layer, base, .. }) = stores.access(*store, at) {
+                    layer.touch(base, &keys).map_err(|e| Error::store("look keys up", e).with("task", self.id))?;
                 }
             }
         }
@@ -103,13 +107,13 @@ impl Task {
         let places = self.stores.as_ref().map_or(0, |s| s.stores().len());
         for place in 0..places {
             let Some((store, _)) = self.stores.as_mut().and_then(|s| s.at(place)) else { continue };
-            let to_free = excess.part(store.overlay.cache_bytes());
-            if to_free == 0 {
-                continue;
+            let mut missing = 0;
+            for overlay in store.overlays_mut() {
+                let to_free = excess.part(overlay.cache_bytes());
+                let freed = if to_free > 0 { overlay.evict(to_free) } else { 0 };
+                self.counts.evicted += u64::from(freed > 0);
+                missing += to_free.saturating_sub(freed);
             }
-            let freed = store.overlay.evict(to_free);
-            self.counts.evicted += u64::from(freed > 0);
-            let mut missing = to_free.saturating_sub(freed);
             while missing > 0 {
                 let before = self.stores.as_mut().and_then(|s| s.at(place)).map_or(0, |(s, _)| s.overlay.cache_bytes());
                 if !self.drain_one(cx, place)? {
@@ -120,6 +124,25 @@ impl Task {
             }
         }
         Ok(())
+    }
+
+    /// Deletes rows whose time to live has passed, some at a time, each time as a record of its own: so they are tombstones
+    /// in the changelog, and come back with their interval if that is given up. Answers whether there were any.
+    pub(crate) fn delete_expired(&mut self, cx: &mut Processing<'_>) -> Result<bool> {
+        let stream_time = self.stream_time;
+        let due = self.stores.as_ref().and_then(|s| s.first_with_expired(stream_time));
+        let (Some(place), Some(stores)) = (due, self.stores.as_mut()) else { return Ok(false) };
+        match stores.delete_expired(place, stream_time, EXPIRED_AT_ONCE) {
+            Ok(seen) => {
+                self.dirty |= seen > 0;
+                self.keep(cx.collector)?;
+                Ok(seen > 0)
+            }
+            Err(e) => {
+                self.undo();
+                Err(e.with("task", self.id))
+            }
+        }
     }
 
     /// Copies a record into its queue, unless it is a marker or of an unknown kind (D10).
@@ -275,14 +298,14 @@ impl Task {
     /// Keeps what a record did: store writes into the interval, changes and outputs to the producer.
     fn keep(&mut self, collector: &mut Collector) -> Result {
         self.timers.record_done();
-        let (routes, mut logged) = (&self.routes, Ok(()));
+        let (routes, key, mut logged) = (&self.routes, &mut self.log_key, Ok(()));
         if !self.outbox.is_empty() {
             self.outbox.hand_over(collector, routes)?;
         }
         if let Some(stores) = &mut self.stores {
-            stores.record_done(&mut |store, format, entry| {
+            self.counts.dropped += stores.record_done(&mut |store, format, entry| {
                 if logged.is_ok() {
-                    logged = routes.log(collector, store, format, entry);
+                    logged = routes.log(collector, store, format, entry, key);
                 }
             });
         }
@@ -360,8 +383,8 @@ impl Task {
         if !store.overlay.next_pending(base, &mut self.drained).map_err(read)? {
             return Ok(false);
         }
-        let (index, format, forwards) = (store.plan.index, store.plan.format, store.plan.forwards);
-        self.routes.log(cx.collector, place, format, self.drained.entry())?;
+        let (index, format, forwards) = (store.plan.index, store.format(), store.plan.forwards);
+        self.routes.log(cx.collector, place, format, self.drained.entry(), &mut self.log_key)?;
         if forwards {
             let timestamp = self.drained.entry().timestamp;
             let mut port = port!(self, cx.wall, timestamp, None);

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millpond_broker_api::{self as broker, Change, Source};
+use millpond_store_api as store;
 
-use super::TaskState;
 use super::takeover::log_range;
-use crate::error::{Error, Result};
+use super::{TaskId, TaskState};
+use crate::error::{Disposition, Error, Result};
 use crate::metrics::{Counter, Gauge, Scope};
 use crate::ports::{Bug, FailPoint};
 use crate::worker::Worker;
@@ -46,7 +47,7 @@ impl Worker {
                     }
                     Ok(_) => {}
                     // The other tasks' records of this batch still have to be applied: they are not lent again.
-                    Err(e) => failed.push((task.id, Error::store("restore a shard", e).with("task", task.id))),
+                    Err(e) => failed.push((task.id, restore_failed(task.id, e))),
                 }
             }
         }
@@ -54,6 +55,9 @@ impl Worker {
             self.shared.pass(FailPoint::RestoreApplied)?;
         }
         for (id, error) in failed {
+            if error.disposition() == Disposition::Shutdown {
+                return Err(error);
+            }
             self.postpone(id, &error);
         }
         self.note_positions(&seen)?;
@@ -120,6 +124,18 @@ impl Worker {
         let changes: Vec<Change<'_>> =
             restore.changes().filter(|c| matches!(c, Change::Add { source: s, .. } if *s == source)).collect();
         self.restore_consumer.assign(&changes).map_err(|e| Error::broker("read a changelog", e))
+    }
+}
+
+fn restore_failed(task: TaskId, error: store::Error) -> Error {
+    let is_foreign = error.kind() == store::ErrorKind::Invalid;
+    let error = Error::store("restore a shard", error).with("task", task);
+    match is_foreign {
+        true => error.remedy(
+            "the changelog holds a record that its store cannot have written: give the store another name, or move the topic \
+             out of the way and let the state begin anew",
+        ),
+        false => error,
     }
 }
 

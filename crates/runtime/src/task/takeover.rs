@@ -176,7 +176,7 @@ impl Worker {
                 topic: topic.into(),
                 partition: id.partition,
                 store: store.plan.name.as_str().into(),
-                space: store.space,
+                rows: store.rows,
                 format: store.plan.format,
             };
             if let Some(shard) = changelogs.get_mut(store.shard) {
@@ -239,6 +239,7 @@ impl Worker {
             finished.map_err(|e| Error::store("finish a restore", e).with("task", id))?;
             shard.applied(self.shared.ports.clock.now());
         }
+        stores.reset_times();
         self.shared.pass(FailPoint::RestoreDone)?;
         task.takeover.abandon();
         task.takeover.waiting = None;
@@ -278,13 +279,14 @@ fn open_stores(shared: &crate::instance::Shared, task: &Task) -> Result<TaskStor
     match TaskStores::open(
         &plan.stores,
         shared.shard_places(task.hold(), &plan.stores, false)?,
+        task.id.partition,
         shared.memory.caching,
         &shared.memory.overlays,
     ) {
         Err(e) if is_damaged(&e) => {
             tracing::error!(task = %task.id, "sets damaged files aside: {}", e.chain());
             let anew = shared.shard_places(task.hold(), &plan.stores, true)?;
-            TaskStores::open(&plan.stores, anew, shared.memory.caching, &shared.memory.overlays)
+            TaskStores::open(&plan.stores, anew, task.id.partition, shared.memory.caching, &shared.memory.overlays)
         }
         opened => opened,
     }

@@ -6,7 +6,9 @@ use millpond_broker_api::{Admin, Broker};
 use millpond_changelog::{
     self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics,
 };
-use millpond_topology::{self as topology, InternalTopicKind, Logging, SourceDef, StoreType, Topology};
+use millpond_topology::{
+    self as topology, InternalTopicKind, Logging, SourceDef, StoreDef, StoreIndex, StoreType, Topology,
+};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::instance::Shared;
@@ -56,12 +58,12 @@ fn internal_topics(topology: &Topology, settings: &Settings, partitions: &[i32])
     let defaults = TopicDefaults {
         replication: settings.replication,
         configs: settings.topic_configs.iter().cloned().collect(),
-        ..TopicDefaults::default()
+        window_additional_retention_ms: settings.window_additional_retention_ms,
     };
     let topic = |(topic, partitions): (&millpond_topology::InternalTopic, &i32)| {
         let kind = match topic.kind {
             InternalTopicKind::Repartition => TopicKind::Repartition,
-            InternalTopicKind::Changelog(_) => TopicKind::KeyValue,
+            InternalTopicKind::Changelog(store) => changelog_kind(topology, store),
         };
         let name = topic.topic.full_name(&settings.application_id);
         InternalTopic::new(name, kind, *partitions, &defaults, &topic.configs)
@@ -106,20 +108,21 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             });
         }
     }
+    let changelog_of = |def: &StoreDef, logged: bool| {
+        let is_logged = matches!(def.logging, Logging::Enabled { .. });
+        (is_logged == logged).then(|| changelog::changelog_topic(app, &def.name))
+    };
     for store in &sub.stores {
         let Some(def) = topology.stores().get(store.0 as usize) else { continue };
         plan.stores.push(StorePlan {
             index: *store,
             name: def.name.clone(),
+            kind: def.kind,
+            retention: def.retention,
             engine: def.engine.clone(),
-            format: match def.kind {
-                StoreType::TimestampedKeyValue => ValueFormat::Timestamped,
-                _ => ValueFormat::Plain,
-            },
-            changelog: match def.logging {
-                Logging::Enabled { .. } => Some(changelog::changelog_topic(app, &def.name)),
-                Logging::Disabled => None,
-            },
+            format: value_format(def.kind),
+            changelog: changelog_of(def, true),
+            former_changelog: changelog_of(def, false),
             caching: def.caching,
             forwards: def.owner.is_some(),
         });
@@ -130,6 +133,32 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
         plan.sinks.push(SinkPlan { sink: *sink, partitions: count(&topic), topic, internal: def.topic.internal });
     }
     plan
+}
+
+/// What decides the configs of a store's changelog.
+fn changelog_kind(topology: &Topology, store: StoreIndex) -> TopicKind {
+    let Some(def) = topology.stores().get(store.0 as usize) else { return TopicKind::KeyValue };
+    match (def.kind, def.retention) {
+        (StoreType::VersionedKeyValue, Some(kept)) => TopicKind::Versioned { history_ms: kept.millis },
+        (kind, Some(kept)) if kind.is_windowed() => {
+            TopicKind::Windowed { retention_ms: kept.millis, duplicates: kept.duplicates }
+        }
+        _ => TopicKind::KeyValue,
+    }
+}
+
+/// How a kind holds its values.
+fn value_format(kind: StoreType) -> ValueFormat {
+    match kind {
+        StoreType::TimestampedKeyValue | StoreType::TtlKeyValue | StoreType::TimestampedWindow => {
+            ValueFormat::Timestamped
+        }
+        StoreType::TimestampedKeyValueWithHeaders | StoreType::TimestampedWindowWithHeaders => {
+            ValueFormat::TimestampedWithHeaders
+        }
+        StoreType::SessionWithHeaders => ValueFormat::AggregationWithHeaders,
+        _ => ValueFormat::Plain,
+    }
 }
 
 /// Where a topic is begun. What another task has written to a repartition topic must be read, whoever reads it first.

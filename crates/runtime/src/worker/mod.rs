@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::instance::Shared;
 use crate::output::Collector;
 use crate::settings::Guarantee;
+use crate::state::ClientMemory;
 use crate::task::rollback::Recovery;
 use crate::task::{Task, TaskId};
 
@@ -125,6 +126,13 @@ pub(crate) struct Ends {
 /// How long a worker repeats a question that has no answer now: its other tasks wait too, and it comes back.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
+/// How much of a changelog goes to a shard at once: what suits a write buffer, or less where memory is scarce.
+fn restore_limits(memory: ClientMemory) -> ApplyLimits {
+    let usual = ApplyLimits::default();
+    let bytes = usize::try_from(memory.restore_batch).map_or(usual.bytes, |most| usual.bytes.min(most));
+    ApplyLimits { bytes, ..usual }
+}
+
 impl Worker {
     pub(crate) fn new(number: usize, shared: &Arc<Shared>, ends: Ends) -> Result<Self> {
         let made = |e| Error::broker("make a worker's clients", e);
@@ -134,9 +142,15 @@ impl Worker {
         let collector = shared.collector(number)?;
         let now = shared.ports.clock.now();
         ends.pulse.beat(now);
-        let restoring = ConsumerOptions { isolation: Isolation::ReadCommitted, role: ConsumerRole::Restore };
+        let clients = shared.memory.clients;
+        let reading = ConsumerOptions { isolation, role: ConsumerRole::Main, memory: Some(clients.consumer) };
+        let restoring = ConsumerOptions {
+            isolation: Isolation::ReadCommitted,
+            role: ConsumerRole::Restore,
+            memory: Some(clients.restore_consumer),
+        };
         let admin = broker.admin_with(&AdminOptions { patience: Some(PATIENCE) }).map_err(made)?;
-        let consumer = broker.consumer(&isolation.into()).map_err(made)?;
+        let consumer = broker.consumer(&reading).map_err(made)?;
         // Set once, here: nobody else has the pulse's other end yet.
         let _ = ends.pulse.waker.set(consumer.waker());
         Ok(Self {
@@ -148,7 +162,7 @@ impl Worker {
             pulse: ends.pulse,
             consumer,
             restore_consumer: broker.consumer(&restoring).map_err(made)?,
-            applier: Applier::new(ApplyLimits::default()),
+            applier: Applier::new(restore_limits(clients)),
             collector,
             offsets: broker.offsets().map_err(made)?,
             admin,

@@ -283,6 +283,7 @@ impl Worker {
                     break;
                 }
             }
+            busy |= task.delete_expired(&mut cx)?;
         }
         if busy {
             self.resume_drained()?;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use millpond_runtime::{Counter, ErrorKind, Guarantee, TaskId};
+use millpond_store_api::Space as _;
 use millpond_topology::{self as topology, Consumed, Materialized, Produced, Topology, Utf8};
 
 use crate::support::World;
@@ -55,8 +56,9 @@ fn outputs(world: &World, key: &str) -> String {
 fn seen(world: &mut World, partition: i32) -> String {
     let task = TaskId { sub_topology: 0, partition };
     let key = format!("p{partition}");
-    let read =
-        world.instance().with_store(task, "counts", |space| space.get(key.as_bytes()).unwrap().map(<[u8]>::to_vec));
+    let read = world
+        .instance()
+        .with_store(task, "counts", |access| access.space().get(key.as_bytes()).unwrap().map(<[u8]>::to_vec));
     // A timestamp comes before the value.
     String::from_utf8(read.flatten().unwrap().split_off(8)).unwrap()
 }

@@ -10,6 +10,7 @@ use millpond_broker_mem::{Dumped, EmbeddedBroker, ManualClock, Visibility};
 use millpond_runtime::{
     Counter, Guarantee, Instance, InstanceSpec, MetricsRegistry, Ports, Random, Result, Settings, TaskId,
 };
+use millpond_store_api::Space as _;
 use millpond_store_mem::{MemEngine, SimulatedDisk};
 use millpond_topology::{Consumed, I64, Materialized, Produced, Topology, Utf8};
 use tempfile::TempDir;
@@ -221,9 +222,9 @@ impl World {
     /// The count of a partition's key in the store.
     pub(crate) fn stored(&mut self, partition: i32) -> Option<i64> {
         let task = TaskId { sub_topology: 0, partition };
-        let read = self
-            .instance()
-            .with_store(task, "counts", |space| space.get(key(partition).as_bytes()).unwrap().map(<[u8]>::to_vec));
+        let read = self.instance().with_store(task, "counts", |access| {
+            access.space().get(key(partition).as_bytes()).unwrap().map(<[u8]>::to_vec)
+        });
         // A timestamp comes before the value.
         read.flatten().map(|value| i64::from_be_bytes(*value.last_chunk().unwrap()))
     }

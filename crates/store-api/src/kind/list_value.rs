@@ -28,6 +28,21 @@ impl<'a> ListValues<'a> {
         Ok(Self { rest, left })
     }
 
+    /// Appends the bytes of a list.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for more values or longer ones than the format can count (2³¹ − 1).
+    pub fn encode<'v>(values: impl ExactSizeIterator<Item = &'v [u8]>, out: &mut Vec<u8>) -> Result<()> {
+        out.push(VARIABLE_SIZE);
+        put_len(values.len(), out)?;
+        for value in values {
+            put_len(value.len(), out)?;
+            out.extend_from_slice(value);
+        }
+        Ok(())
+    }
+
     fn value(&mut self) -> Option<&'a [u8]> {
         let (len, rest) = self.rest.split_first_chunk()?;
         let (value, rest) = rest.split_at_checked(usize::try_from(i32::from_be_bytes(*len)).ok()?)?;
@@ -75,7 +90,7 @@ fn header(bytes: &[u8]) -> Result<(usize, &[u8])> {
 }
 
 fn put_len(len: usize, out: &mut Vec<u8>) -> Result<()> {
-    let len = i32::try_from(len).map_err(|e| Error::new(ErrorKind::Invalid, "append to a list").caused_by(e))?;
+    let len = i32::try_from(len).map_err(|e| Error::new(ErrorKind::Invalid, "write a list").caused_by(e))?;
     out.extend_from_slice(&len.to_be_bytes());
     Ok(())
 }
@@ -91,6 +106,20 @@ pub struct ListValue<'a, S: ?Sized> {
 impl<S: ?Sized> std::fmt::Debug for ListValue<'_, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ListValue").finish_non_exhaustive()
+    }
+}
+
+impl<S: ?Sized> ListValue<'_, S> {
+    /// Lends the view a buffer for lists, so that an append allocates nothing. What is in it is lost.
+    #[must_use]
+    pub fn with_buffer(mut self, buffer: Vec<u8>) -> Self {
+        self.scratch = buffer;
+        self
+    }
+
+    /// Ends the view, and gives the buffer back.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.scratch
     }
 }
 

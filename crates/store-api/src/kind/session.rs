@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::expiring::{Expiring, Keys, Scan, Span, Store};
 use crate::schema::{Buckets, Suffix, SuffixKind};
-use crate::{Direction, Error, ErrorKind, Result, Space, SpaceMut};
+use crate::{Direction, Error, ErrorKind, Result, Row, Space, SpaceMut};
 
 /// A row of a session store, lent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,18 @@ impl<S: ?Sized> std::fmt::Debug for Session<'_, S> {
 }
 
 impl<S: ?Sized> Session<'_, S> {
+    /// Lends the view a buffer for keys, so that reads and writes of single rows allocate nothing. What is in it is lost.
+    #[must_use]
+    pub fn with_buffer(mut self, buffer: Vec<u8>) -> Self {
+        *self.rows.buffer() = buffer;
+        self
+    }
+
+    /// Ends the view, and gives the buffer back.
+    pub fn into_buffer(mut self) -> Vec<u8> {
+        std::mem::take(self.rows.buffer())
+    }
+
     /// The greatest end that was ever put or removed.
     pub fn observed(&self) -> i64 {
         self.rows.now()
@@ -194,6 +206,12 @@ impl SessionScan<'_> {
             let (start, end) = (key.suffix.second(), key.suffix.time());
             SessionRow { key: key.key, start, end, value }
         }))
+    }
+
+    /// The row that was lent last, as it lies in the windowed space; none before the first row and after the end. Its
+    /// [place](SessionScan::place) is its key without [bucket and store](crate::schema::ExpiringKey::HEAD).
+    pub fn raw(&self) -> Option<Row<'_>> {
+        self.rows.raw()
     }
 
     /// Where the row that was lent last stands, for [`Session::resume`]; none before the first row and after the end.

@@ -60,6 +60,18 @@ impl<S: ?Sized> std::fmt::Debug for TtlKeyValue<'_, S> {
 }
 
 impl<S: ?Sized> TtlKeyValue<'_, S> {
+    /// Lends the view a buffer for rows, so that writes allocate nothing. What is in it is lost.
+    #[must_use]
+    pub fn with_buffer(mut self, buffer: Vec<u8>) -> Self {
+        self.scratch = buffer;
+        self
+    }
+
+    /// Ends the view, and gives the buffer back.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.scratch
+    }
+
     /// The greatest time that was ever put, or what the view was made with.
     pub fn observed(&self) -> i64 {
         self.now

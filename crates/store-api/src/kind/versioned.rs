@@ -67,7 +67,6 @@ pub struct Versioned<'a, S: ?Sized> {
     retention: i64,
     /// Of a version that was found in the history.
     value: Vec<u8>,
-    scratch: Vec<u8>,
 }
 
 impl<S: ?Sized> std::fmt::Debug for Versioned<'_, S> {
@@ -77,6 +76,18 @@ impl<S: ?Sized> std::fmt::Debug for Versioned<'_, S> {
 }
 
 impl<S: ?Sized> Versioned<'_, S> {
+    /// Lends the view a buffer for rows, so that a put of a latest version allocates nothing. What is in it is lost.
+    #[must_use]
+    pub fn with_buffer(mut self, buffer: Vec<u8>) -> Self {
+        *self.history.buffer() = buffer;
+        self
+    }
+
+    /// Ends the view, and gives the buffer back.
+    pub fn into_buffer(mut self) -> Vec<u8> {
+        std::mem::take(self.history.buffer())
+    }
+
     /// The greatest time that was ever put.
     pub fn observed(&self) -> i64 {
         self.history.now()
@@ -97,7 +108,7 @@ impl<'a, S: Space + ?Sized> Versioned<'a, S> {
     pub fn new(latest: &'a mut S, history: &'a mut S, store: u16, retention: i64, now: i64) -> Self {
         let buckets = Buckets::new(retention);
         let history = Expiring::new(history, Store { number: store, kind: SuffixKind::Times, buckets }, now);
-        Self { latest, history, retention: buckets.retention(), value: Vec::new(), scratch: Vec::new() }
+        Self { latest, history, retention: buckets.retention(), value: Vec::new() }
     }
 
     /// The latest version of a key; `None` if that is a tombstone.
@@ -245,9 +256,10 @@ impl<S: SpaceMut + ?Sized> Versioned<'_, S> {
     fn put_latest(&mut self, key: &[u8], value: Option<&[u8]>, timestamp: i64) -> Result<VersionPut> {
         match value {
             Some(value) => {
-                self.scratch.clear();
-                ValueAndTimestamp { timestamp, value }.encode(&mut self.scratch);
-                self.latest.put(key, Some(&self.scratch))?;
+                let row = self.history.buffer();
+                row.clear();
+                ValueAndTimestamp { timestamp, value }.encode(row);
+                self.latest.put(key, Some(row))?;
             }
             None => {
                 self.put_tombstone(key, timestamp)?;

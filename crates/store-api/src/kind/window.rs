@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::expiring::{Expiring, Keys, Scan, Span, Store};
 use crate::schema::{Buckets, Suffix, SuffixKind};
-use crate::{Direction, Result, Space, SpaceMut};
+use crate::{Direction, Result, Row, Space, SpaceMut};
 
 /// A row of a window store, lent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,18 @@ impl<S: ?Sized> std::fmt::Debug for Window<'_, S> {
 }
 
 impl<S: ?Sized> Window<'_, S> {
+    /// Lends the view a buffer for keys, so that reads and writes of single rows allocate nothing. What is in it is lost.
+    #[must_use]
+    pub fn with_buffer(mut self, buffer: Vec<u8>) -> Self {
+        *self.rows.buffer() = buffer;
+        self
+    }
+
+    /// Ends the view, and gives the buffer back.
+    pub fn into_buffer(mut self) -> Vec<u8> {
+        std::mem::take(self.rows.buffer())
+    }
+
     /// The greatest start that was ever put.
     pub fn observed(&self) -> i64 {
         self.rows.now()
@@ -189,6 +201,12 @@ impl WindowScan<'_> {
     pub fn next(&mut self) -> Result<Option<WindowRow<'_>>> {
         let row = self.rows.next()?;
         Ok(row.map(|(key, value)| WindowRow { key: key.key, start: key.suffix.time(), value }))
+    }
+
+    /// The row that was lent last, as it lies in the windowed space; none before the first row and after the end. Its
+    /// [place](WindowScan::place) is its key without [bucket and store](crate::schema::ExpiringKey::HEAD).
+    pub fn raw(&self) -> Option<Row<'_>> {
+        self.rows.raw()
     }
 
     /// Where the row that was lent last stands, for [`Window::resume`]; none before the first row and after the end.

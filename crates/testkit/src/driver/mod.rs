@@ -53,6 +53,7 @@ mod input;
 mod output;
 mod process;
 mod record;
+mod rows;
 mod store;
 
 use std::cell::{RefCell, RefMut};
@@ -65,6 +66,8 @@ use millpond_broker_mem::{EmbeddedBroker, ManualClock};
 use millpond_runtime::{Counter, MemorySettings, MetricsRegistry, Result, TaskId, TaskState};
 use millpond_store_mem::SimulatedDisk;
 use millpond_topology::{Serde, Topology};
+
+pub(crate) use rows::each as each_row;
 
 pub use builder::DriverBuilder;
 pub use input::InputTopic;

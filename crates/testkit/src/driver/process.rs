@@ -13,9 +13,9 @@ use millpond_runtime::{
     Error, ErrorKind, Instance, InstanceSpec, MemorySettings, MetricsRegistry, Ports, Random, Result, Settings, TaskId,
     TaskState,
 };
-use millpond_store_api::{Engine, Space};
+use millpond_store_api::Engine;
 use millpond_store_mem::{MemEngine, SimulatedDisk};
-use millpond_topology::{StoreDef, Topology};
+use millpond_topology::{StoreAccess, StoreDef, Topology};
 use tempfile::TempDir;
 
 use super::builder::no_state_dir;
@@ -388,13 +388,13 @@ impl Process {
         matches!(partitions(&self.broker, &name), Ok(Some(_))).then_some(name)
     }
 
-    /// Lets `read` see the store's space in each task that has it, in the order of partitions.
-    pub(super) fn with_store(&mut self, def: &StoreDef, read: &mut dyn FnMut(i32, &mut dyn Space)) {
+    /// Lets `read` see the store in each task that has it, in the order of partitions.
+    pub(super) fn with_store(&mut self, def: &StoreDef, read: &mut dyn FnMut(i32, &mut StoreAccess<'_>)) {
         let tasks: Vec<TaskId> =
             self.tasks().into_iter().map(|(id, _)| id).filter(|id| id.sub_topology == def.sub).collect();
         let Some(instance) = &mut self.running else { return };
         for task in tasks {
-            instance.with_store(task, &def.name, |space| read(task.partition, space));
+            instance.with_store(task, &def.name, |access| read(task.partition, access));
         }
     }
 

@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millpond_store_api::{Direction, Range, ValueAndTimestamp};
-use millpond_topology::{Serde, StoreDef, StoreType};
+use millpond_topology::{Serde, StoreDef};
 
 use super::Driver;
 use super::input::encode;
 use super::output::decode;
+use super::rows;
 
 /// A store of the topology; [`Driver::store`] makes it. It shows what tasks see now, writes that are not committed
 /// included, and goes on over restarts. While nothing runs it is empty.
+///
+/// Keys of window and session stores are those of their changelogs: their serdes are
+/// [`TimeWindowed::of_changelog`](millpond_topology::TimeWindowed::of_changelog) and
+/// [`SessionWindowed`](millpond_topology::SessionWindowed). A versioned store shows the latest versions. The value of a list-value
+/// store is the whole list ([`List`](millpond_topology::List)). Rows that have expired are not there.
 ///
 /// # Panics
 ///
@@ -42,16 +47,8 @@ impl<K: 'static, V: 'static> Store<K, V> {
             Ok(None) => panic!("the store `{}` has no row with a null key", self.def.name),
             Err(e) => panic!("the key does not fit the test's serde: {e:?}"),
         };
-        let mut found = None;
-        self.each_task(&mut |_, space| {
-            let value = space.get(&key).map(|value| value.map(<[u8]>::to_vec));
-            match value {
-                Ok(Some(value)) => found = found.take().or(Some(value)),
-                Ok(None) => {}
-                Err(e) => panic!("cannot read the store `{}`: {e:?}", self.def.name),
-            }
-        });
-        found.map(|bytes| self.decode_value(&bytes))
+        let found = self.raw().into_iter().find(|(_, stored, _)| *stored == key);
+        found.map(|(.., value)| self.decode_value(&value))
     }
 
     /// All rows of all tasks, in the order of the keys' bytes.
@@ -76,21 +73,16 @@ impl<K: 'static, V: 'static> Store<K, V> {
         rows.map(|(_, key, value)| row(self.decode_row(&key, &value))).collect()
     }
 
-    /// All rows as bytes (of a timestamped store with the time in front), with their partition; sorted by partition, then
-    /// key.
+    /// All rows as bytes, with their partition; sorted by partition, then as the store sorts them. Keys are as in the
+    /// changelog, values as in the store.
     #[track_caller]
     pub fn raw(&self) -> Vec<(i32, Vec<u8>, Vec<u8>)> {
         let mut rows = Vec::new();
-        self.each_task(&mut |partition, space| {
-            let mut read = || {
-                let mut cursor = space.scan(Range::ALL, Direction::Forward)?;
-                while let Some(row) = cursor.next()? {
-                    rows.push((partition, row.key.to_vec(), row.value.to_vec()));
-                }
-                Ok(())
-            };
-            if let Err(e) = read() {
-                let e: millpond_store_api::Error = e;
+        self.driver.process().with_store(&self.def, &mut |partition, access| {
+            let read = rows::each(&self.def, access, &mut |row| {
+                rows.push((partition, row.key.to_vec(), row.value.to_vec()));
+            });
+            if let Err(e) = read {
                 panic!("cannot read the store `{}`: {e:?}", self.def.name);
             }
         });
@@ -117,10 +109,6 @@ impl<K: 'static, V: 'static> Store<K, V> {
         rows.iter().map(row).collect()
     }
 
-    fn each_task(&self, read: &mut dyn FnMut(i32, &mut dyn millpond_store_api::Space)) {
-        self.driver.process().with_store(&self.def, read);
-    }
-
     #[track_caller]
     fn decode_row(&self, key: &[u8], value: &[u8]) -> (K, V, i64) {
         let (value, timestamp) = self.decode_value(value);
@@ -130,12 +118,9 @@ impl<K: 'static, V: 'static> Store<K, V> {
     #[track_caller]
     fn decode_value(&self, bytes: &[u8]) -> (V, i64) {
         let what = || format!("a value of the store `{}`", self.def.name);
-        let (bytes, timestamp) = match self.def.kind {
-            StoreType::TimestampedKeyValue => match ValueAndTimestamp::decode(bytes) {
-                Ok(row) => (row.value, row.timestamp),
-                Err(e) => panic!("{} is damaged: {e:?}", what()),
-            },
-            _ => (bytes, -1),
+        let (bytes, timestamp) = match rows::value(self.def.kind, bytes) {
+            Ok(value) => value,
+            Err(e) => panic!("{} is damaged: {e:?}", what()),
         };
         (decode(&*self.value, Some(bytes), &what), timestamp)
     }

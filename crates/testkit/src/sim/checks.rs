@@ -7,7 +7,7 @@ use millpond_broker_api::{At, Broker};
 use millpond_broker_mem::{Dumped, Visibility};
 use millpond_changelog::{Decision, ShardMetadata, ValueFormat, changelog_topic, repartition_topic};
 use millpond_runtime::TaskId;
-use millpond_store_api::{Direction, Engine, Range, ShardSpec};
+use millpond_store_api::{Direction, Engine, Range, ShardSpec, Space};
 use millpond_store_mem::MemEngine;
 
 use super::job::{COUNTS, INPUT, LEDGER, OUTPUT, PARTITIONS, SECOND_INPUT, TICKS};
@@ -19,11 +19,11 @@ fn inputs() -> Vec<String> {
     vec![INPUT.to_owned(), SECOND_INPUT.to_owned(), repartition_topic(APP, "by-value")]
 }
 
-fn number(bytes: &[u8]) -> i64 {
+pub(super) fn number(bytes: &[u8]) -> i64 {
     bytes.try_into().map(i64::from_be_bytes).unwrap_or(i64::MIN)
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -125,7 +125,8 @@ impl World {
             for partition in 0..PARTITIONS {
                 let task = TaskId { sub_topology, partition };
                 let want = self.fold(store, partition)?;
-                let read = |space: &mut dyn millpond_store_api::Space| {
+                let read = |access: &mut millpond_topology::StoreAccess<'_>| {
+                    let space = access.space();
                     let mut rows = BTreeMap::new();
                     let mut cursor = space.scan(Range::ALL, Direction::Forward).map_err(|e| e.to_string())?;
                     while let Some(row) = cursor.next().map_err(|e| e.to_string())? {
@@ -223,7 +224,7 @@ impl World {
         Ok(last)
     }
 
-    fn compare(&self, what: &str, got: &BTreeMap<String, i64>, want: &BTreeMap<String, i64>) -> Outcome {
+    pub(super) fn compare(&self, what: &str, got: &BTreeMap<String, i64>, want: &BTreeMap<String, i64>) -> Outcome {
         let right = if self.exactly_once() {
             got == want
         } else {
@@ -233,7 +234,7 @@ impl World {
     }
 }
 
-fn difference(got: &BTreeMap<String, i64>, want: &BTreeMap<String, i64>) -> String {
+pub(super) fn difference(got: &BTreeMap<String, i64>, want: &BTreeMap<String, i64>) -> String {
     let keys: std::collections::BTreeSet<_> = got.keys().chain(want.keys()).collect();
     let differs = keys.into_iter().filter(|k| got.get(*k) != want.get(*k));
     let lines: Vec<String> =

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use millpond_runtime::{Gauge, MemorySettings, Scope};
 use millpond_store_api::{Engine, EngineMemory, Shard, ShardSpec};
@@ -44,7 +45,8 @@ impl Engine for Told {
     }
 
     fn memory(&self) -> EngineMemory {
-        self.inner.memory()
+        let (stalled, longest_stall) = (Duration::from_millis(1700), Duration::from_millis(1500));
+        EngineMemory { stalled, longest_stall, ..self.inner.memory() }
     }
 }
 
@@ -73,9 +75,17 @@ fn engines_that_are_used_have_equal_parts_of_the_budget_and_follow_it() {
     driver.set_memory(&MemorySettings { budget: Some(1), ..MemorySettings::default() }).unwrap_err();
     assert_eq!(told_one.load(Relaxed), 7_500_000, "what is refused changes nothing");
 
-    driver.advance(std::time::Duration::from_secs(2)).unwrap();
+    driver.input("in", Utf8, I64).pipe("a key that is kept in the cache", 7, 0).unwrap();
+    driver.commit().unwrap();
+    driver.advance(Duration::from_secs(2)).unwrap();
     let (metrics, scope) = (driver.metrics(), Scope::Engine("one"));
     assert_eq!(metrics.gauge(Gauge::EngineMemoryMax, scope), Some(7_500_000));
     assert!(metrics.gauge(Gauge::EngineRowsBytes, scope).unwrap() > 0);
     assert_eq!(metrics.gauge(Gauge::EngineMemoryMax, Scope::Engine("idle")), None);
+    let stalls = [Gauge::WriteStallTotal, Gauge::WriteStallMax].map(|gauge| metrics.gauge(gauge, scope));
+    assert_eq!(stalls, [Some(1700), Some(1500)]);
+    let overlays = [Gauge::CacheBytes, Gauge::PendingBytes, Gauge::UncommittedBytes];
+    let overlays = overlays.map(|gauge| metrics.gauge(gauge, Scope::Client).unwrap());
+    let clean = metrics.gauge(Gauge::CleanBytes, Scope::Client).unwrap();
+    assert!(clean > 0 && overlays == [clean, 0, 0], "all is committed: {clean} of {overlays:?}");
 }

@@ -224,7 +224,7 @@ pub(crate) fn declare_store<K: 'static, V: 'static>(
     let value = at.serde(value, || missing("value", "store", &name, "Materialized"));
     let serdes = Serdes::new(Coder::key(key.clone()), Stamped::new(Coder::value(value.clone())));
     let kind = StoreType::TimestampedKeyValue;
-    let def = StoreDef { name: name.clone(), kind, sub: 0, caching, logging, engine, owner: None };
+    let def = StoreDef { name: name.clone(), kind, retention: None, sub: 0, caching, logging, engine, owner: None };
     let mut graph = at.graph();
     let index = graph.add_store(def, format!("`{node}`"));
     let owner = graph.nodes.len();

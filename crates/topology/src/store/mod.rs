@@ -1,18 +1,41 @@
 //! Stores as processors see them: declared once, reached by typed handles, read and written through views.
 
+mod declare;
+mod expiry;
 mod kind;
+mod list;
+mod mode;
 mod rows;
+mod serdes;
+mod session;
 mod set;
 mod spec;
+mod ttl;
 mod values;
+mod versioned;
 mod view;
+mod walk;
+mod window;
+mod windowed;
+mod with_headers;
 
-pub use kind::{KeyValue, StoreKind, TimestampedKeyValue};
+pub use kind::{
+    KeyValue, ListValue, Session, SessionWithHeaders, StoreKind, TimestampedKeyValue, TimestampedKeyValueWithHeaders,
+    TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue, Versioned, Window,
+};
 pub(crate) use kind::{sealed, with_access};
+pub use list::Listed;
+pub use mode::{Mode, ReadOnly, Readable, Writable};
 pub use rows::Rows;
+pub(crate) use serdes::Serdes;
+pub use session::SessionView;
 pub(crate) use set::{Bound, parts};
 pub use set::{StoreHandle, StoreRef, StoreSet, ViewSet};
-pub use spec::{Logging, StoreDef, StoreSpec, StoreType};
-pub(crate) use values::Serdes;
-pub use values::{Plain, Stamped, ValueAndTimestamp, Values};
+pub use spec::{Logging, Retention, StoreDef, StoreSpec, StoreType};
+pub use values::{Expiring, Plain, Stamped, ValueAndTimestamp, Values};
+pub use versioned::{VersionedRecord, VersionedView};
 pub use view::StoreView;
+pub(crate) use window::WindowSerdes;
+pub use window::WindowView;
+pub use windowed::WindowedRows;
+pub use with_headers::{AggregateWithHeaders, AggregationWithHeaders, StampedWithHeaders, ValueTimestampHeaders};

@@ -1,16 +1,17 @@
 //! A walk over a store that borrows nothing between two rows, so that its user may write and forward meanwhile.
 
-use std::cmp::Ordering;
 use std::ops::Bound;
 
 use millpond_store_api as store;
-use store::{Chunk, Direction, Range, Row};
+use store::{Chunk, Direction, Range};
 
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::node::TaskIdentity;
 use crate::port::{StoreAccess, StoreIndex};
 use crate::processor::Processor;
+use crate::store::expiry::{earliest, is_alive};
+use crate::store::walk::{Stretch, Walk, marked};
 use crate::store::{Serdes, Values};
 
 /// The rows of a scan, one by one: **the keys as they were when the scan began, the values as they are now**. A key that has
@@ -43,7 +44,9 @@ pub struct Rows<K, C> {
     serdes: Serdes<K, C>,
     store: StoreIndex,
     task: TaskIdentity,
-    walk: Walk,
+    /// The earliest time of a row that was there when the scan began.
+    earliest: i64,
+    walk: Walk<Between>,
 }
 
 impl<K, C> std::fmt::Debug for Rows<K, C> {
@@ -53,134 +56,77 @@ impl<K, C> std::fmt::Debug for Rows<K, C> {
 }
 
 impl<K: 'static, C: Values> Rows<K, C> {
-    pub(crate) fn new(serdes: Serdes<K, C>, store: StoreIndex, task: TaskIdentity, walk: Walk) -> Self {
-        Self { serdes, store, task, walk }
+    pub(crate) fn new(
+        serdes: Serdes<K, C>,
+        access: &StoreAccess<'_>,
+        (store, task): (StoreIndex, TaskIdentity),
+        between: Between,
+    ) -> Self {
+        let earliest = earliest::<C>(access);
+        let walk = between.walk(access, |value| is_alive::<C>(value, earliest));
+        Self { serdes, store, task, earliest, walk }
     }
 
     /// The next row; `None` after the last one, again and again.
     pub fn next<P: Processor>(&mut self, cx: &mut Context<'_, P>) -> Result<Option<(K, C::Value)>> {
-        let now = cx.task.task;
-        if now.topology != self.task.topology || now.call != self.task.call {
-            return Err(
-                Error::new(ErrorKind::Topology, "read the next row").with("cause", "the scan began in another call")
-            );
-        }
+        self.task.same_call(cx.task.task)?;
         let mut access = cx.task.port.store(self.store)?;
-        let serdes = &self.serdes;
-        self.walk.step(&mut access, |key, value| Ok((serdes.key().decode(key)?, serdes.values().decode(value)?)))
+        let (serdes, began, now) = (&self.serdes, self.earliest, earliest::<C>(&access));
+        self.walk.step(
+            &mut access,
+            |value| is_alive::<C>(value, began),
+            |key, value| {
+                if !is_alive::<C>(value, now)? {
+                    return Ok(None);
+                }
+                Ok(Some((serdes.key().decode(key)?, serdes.values().decode(value)?)))
+            },
+        )
     }
 }
 
-/// Rows in the first chunk read from the shard, and in the largest: a scan that ends early reads little.
-const CHUNK: (usize, usize) = (16, 1024);
-
-/// Two sorted lists, merged: the keys that the layer had writes for when the walk began, and the shard's rows. The shard
-/// does not change between commits, and a call is never cut by one, so it may be read in chunks.
-pub(crate) struct Walk {
-    direction: Direction,
+/// The rows between two keys.
+pub(crate) struct Between {
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
-    /// Keys with a mark as value: whether the key had a value then.
-    written: Chunk,
-    next_written: usize,
-    base: Chunk,
-    next_base: usize,
-    base_ended: bool,
-    limit: usize,
+    direction: Direction,
 }
 
-/// The marks in [`Walk::written`].
-const LIVE: &[u8] = &[1];
-const DEAD: &[u8] = &[];
-
-impl Walk {
-    pub(crate) fn begin(
-        access: &StoreAccess<'_>,
-        lower: Bound<Vec<u8>>,
-        upper: Bound<Vec<u8>>,
-        direction: Direction,
-    ) -> Self {
-        let range = Range::new(as_slice(&lower), as_slice(&upper));
-        let base_ended = range.is_empty();
-        let mut written = Chunk::default();
-        if !base_ended {
-            let mut keys = Chunk::default();
-            access.layer.written(range, direction, &mut keys);
-            for row in (0..keys.len()).filter_map(|i| keys.get(i)) {
-                let live = access.layer.peek(row.key).flatten().is_some();
-                written.push(Row { key: row.key, value: if live { LIVE } else { DEAD } });
-            }
-        }
-        let (limit, _) = CHUNK;
-        Self {
-            direction,
-            lower,
-            upper,
-            written,
-            next_written: 0,
-            base: Chunk::default(),
-            next_base: 0,
-            base_ended,
-            limit,
-        }
+impl Between {
+    pub(crate) fn new([lower, upper]: [Bound<Vec<u8>>; 2], direction: Direction) -> Self {
+        Self { lower, upper, direction }
     }
 
-    /// Moves to the next row that is still there, and reads it.
-    pub(crate) fn step<R>(
-        &mut self,
-        access: &mut StoreAccess<'_>,
-        read: impl Fn(&[u8], &[u8]) -> Result<R>,
-    ) -> Result<Option<R>> {
-        loop {
-            if self.next_base >= self.base.len() && !self.base_ended {
-                self.refill(access)?;
-            }
-            let (written, base) = (self.written.get(self.next_written), self.base.get(self.next_base));
-            let order = match (written, base) {
-                (None, None) => return Ok(None),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (Some(w), Some(b)) if self.direction == Direction::Forward => w.key.cmp(b.key),
-                (Some(w), Some(b)) => b.key.cmp(w.key),
-            };
-            self.next_written += usize::from(order != Ordering::Greater);
-            self.next_base += usize::from(order != Ordering::Less);
-            let row = match (order, written, base) {
-                (Ordering::Greater, _, Some(row)) => match access.layer.peek(row.key) {
-                    Some(Some(value)) => Some(read(row.key, value)?),
-                    Some(None) => None,
-                    None => Some(read(row.key, row.value)?),
-                },
-                (_, Some(row), _) if row.value == LIVE => match access.layer.get(access.base, row.key)? {
-                    Some(value) => Some(read(row.key, value)?),
-                    None => None,
-                },
-                _ => None,
-            };
-            if row.is_some() {
-                return Ok(row);
-            }
-        }
+    fn range(&self) -> Range<'_> {
+        Range::new(self.lower.as_ref().map(Vec::as_slice), self.upper.as_ref().map(Vec::as_slice))
     }
 
-    /// Replaces the chunk by the one behind it.
-    fn refill(&mut self, access: &StoreAccess<'_>) -> Result {
-        let last = self.base.last().map(|row| row.key.to_vec());
-        let whole = Range::new(as_slice(&self.lower), as_slice(&self.upper));
-        let range = last.as_deref().map_or(whole, |key| whole.after(key, self.direction));
-        self.next_base = 0;
-        self.base.clear();
-        self.base_ended = range.is_empty();
-        if !self.base_ended {
-            let mut cursor = access.base.scan(access.layer.space(), range, self.direction)?;
-            self.base_ended = !self.base.fill(&mut *cursor, self.limit)?;
-            let (_, largest) = CHUNK;
-            self.limit = (self.limit * 4).min(largest);
-        }
-        Ok(())
+    /// A walk over them; `was_there` as for [`Walk::step`].
+    pub(crate) fn walk(self, access: &StoreAccess<'_>, was_there: impl Fn(&[u8]) -> Result<bool>) -> Walk<Self> {
+        let range = self.range();
+        let ended = range.is_empty();
+        // What cannot be read is there: whoever reads it is told.
+        let live = |value: &[u8]| was_there(value).unwrap_or(true);
+        let written = if ended { Chunk::default() } else { marked(access.layer, range, self.direction, live) };
+        Walk::new(self, written, Chunk::default(), ended)
     }
 }
 
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(Vec::as_slice)
+impl Stretch for Between {
+    const HEAD: usize = 0;
+
+    fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    fn read(&self, access: &StoreAccess<'_>, after: Option<&[u8]>, limit: usize, rows: &mut Chunk) -> Result<bool> {
+        let whole = self.range();
+        let range = after.map_or(whole, |key| whole.after(key, self.direction));
+        rows.clear();
+        if range.is_empty() {
+            return Ok(false);
+        }
+        let mut cursor = access.base.scan(access.layer.space(), range, self.direction)?;
+        Ok(rows.fill(&mut *cursor, limit)?)
+    }
 }

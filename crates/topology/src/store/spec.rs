@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::port::NodeIndex;
-use crate::serde::{Coder, Serde};
-use crate::store::values::{Plain, Stamped};
-use crate::store::{KeyValue, Serdes, StoreKind, TimestampedKeyValue};
-
-use std::sync::Arc;
+use crate::store::StoreKind;
 
 /// The kinds of stores, as the runtime tells them apart.
 #[non_exhaustive]
@@ -17,6 +13,24 @@ pub enum StoreType {
     KeyValue,
     /// Keys and values with the event time of their last update.
     TimestampedKeyValue,
+    /// Keys and values with the event time and the headers of their last update.
+    TimestampedKeyValueWithHeaders,
+    /// Keys and values with the event time of their last update, which live for a while.
+    TtlKeyValue,
+    /// All versions of each key's value, for a while.
+    VersionedKeyValue,
+    /// Keys with a list of values each.
+    ListValue,
+    /// Values by key and window start.
+    Window,
+    /// Values by key and window start, with the event time of their last update.
+    TimestampedWindow,
+    /// Values by key and window start, with the event time and the headers of their last update.
+    TimestampedWindowWithHeaders,
+    /// Values by key and session.
+    Session,
+    /// Values by key and session, with the headers of their last update.
+    SessionWithHeaders,
 }
 
 impl StoreType {
@@ -25,8 +39,56 @@ impl StoreType {
         match self {
             Self::KeyValue => "key-value store",
             Self::TimestampedKeyValue => "timestamped key-value store",
+            Self::TimestampedKeyValueWithHeaders => "timestamped key-value store with headers",
+            Self::TtlKeyValue => "key-value store with a time to live",
+            Self::VersionedKeyValue => "versioned key-value store",
+            Self::ListValue => "list-value store",
+            Self::Window => "window store",
+            Self::TimestampedWindow => "timestamped window store",
+            Self::TimestampedWindowWithHeaders => "timestamped window store with headers",
+            Self::Session => "session store",
+            Self::SessionWithHeaders => "session store with headers",
         }
     }
+
+    /// Whether all its rows are of a window or session, and expire.
+    pub const fn is_windowed(self) -> bool {
+        matches!(
+            self,
+            Self::Window
+                | Self::TimestampedWindow
+                | Self::TimestampedWindowWithHeaders
+                | Self::Session
+                | Self::SessionWithHeaders
+        )
+    }
+
+    /// The kind's name in files and metrics: it never changes.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::KeyValue => "key-value",
+            Self::TimestampedKeyValue => "timestamped-key-value",
+            Self::TimestampedKeyValueWithHeaders => "timestamped-key-value-with-headers",
+            Self::TtlKeyValue => "ttl-key-value",
+            Self::VersionedKeyValue => "versioned-key-value",
+            Self::ListValue => "list-value",
+            Self::Window => "window",
+            Self::TimestampedWindow => "timestamped-window",
+            Self::TimestampedWindowWithHeaders => "timestamped-window-with-headers",
+            Self::Session => "session",
+            Self::SessionWithHeaders => "session-with-headers",
+        }
+    }
+}
+
+/// For how long a store keeps its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Retention {
+    /// Retention of a window or session store, history retention of a versioned one, time to live of a key-value store: in
+    /// milliseconds of event time.
+    pub millis: i64,
+    /// A window store keeps all values that are put for one key and start.
+    pub duplicates: bool,
 }
 
 /// Whether a store has a changelog.
@@ -54,6 +116,8 @@ pub struct StoreDef {
     pub name: String,
     /// The kind.
     pub kind: StoreType,
+    /// For how long it keeps its rows; `None` for the kinds that keep them for ever.
+    pub retention: Option<Retention>,
     /// The number of its sub-topology.
     pub sub: u32,
     /// Updates of a key may be held back until a commit, so that only the last one is forwarded and logged.
@@ -78,6 +142,8 @@ pub struct StoreDef {
 pub struct StoreSpec<T: StoreKind> {
     pub(crate) def: StoreDef,
     pub(crate) serdes: T::Serdes,
+    /// What is wrong with the durations that were given.
+    pub(super) mistakes: Vec<String>,
 }
 
 impl<T: StoreKind> StoreSpec<T> {
@@ -85,13 +151,30 @@ impl<T: StoreKind> StoreSpec<T> {
         let def = StoreDef {
             name: name.to_owned(),
             kind: T::TYPE,
+            retention: None,
             sub: 0,
             caching: false,
             logging: Logging::default(),
             engine: None,
             owner: None,
         };
-        Self { def, serdes }
+        Self { def, serdes, mistakes: Vec::new() }
+    }
+
+    /// All that is wrong with it.
+    pub(crate) fn mistakes(&self) -> Vec<String> {
+        let StoreDef { name, kind, retention, caching, .. } = &self.def;
+        let mut mistakes = self.mistakes.clone();
+        if *caching && retention.is_some_and(|retention| retention.duplicates) {
+            mistakes.push(format!(
+                "the store `{name}` retains duplicates, of which a cache would keep the last; leave caching off"
+            ));
+        }
+        if *caching && *kind == StoreType::VersionedKeyValue {
+            mistakes
+                .push(format!("the store `{name}` is a {}, whose log has every put; leave caching off", kind.name()));
+        }
+        mistakes
     }
 
     /// No changelog.
@@ -110,6 +193,8 @@ impl<T: StoreKind> StoreSpec<T> {
     }
 
     /// Only the last update of a key between two commits is logged. Off by default, as in Kafka Streams' Processor API.
+    ///
+    /// [`Builder::build`](crate::Builder::build) refuses it for versioned stores and for window stores that retain duplicates.
     #[must_use]
     pub fn caching_enabled(mut self) -> Self {
         self.def.caching = true;
@@ -127,21 +212,5 @@ impl<T: StoreKind> StoreSpec<T> {
 impl<T: StoreKind> std::fmt::Debug for StoreSpec<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreSpec").field("def", &self.def).finish_non_exhaustive()
-    }
-}
-
-impl<K: 'static, V: 'static> StoreSpec<KeyValue<K, V>> {
-    /// A store of keys and values.
-    pub fn key_value(name: &str, key: impl Serde<K>, value: impl Serde<V>) -> Self {
-        let values = Plain::new(Coder::value(Arc::new(value)));
-        Self::new(name, Serdes::new(Coder::key(Arc::new(key)), values))
-    }
-}
-
-impl<K: 'static, V: 'static> StoreSpec<TimestampedKeyValue<K, V>> {
-    /// A store of keys and values with the event time of their last update.
-    pub fn timestamped_key_value(name: &str, key: impl Serde<K>, value: impl Serde<V>) -> Self {
-        let values = Stamped::new(Coder::value(Arc::new(value)));
-        Self::new(name, Serdes::new(Coder::key(Arc::new(key)), values))
     }
 }

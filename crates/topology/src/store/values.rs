@@ -1,7 +1,5 @@
 //! How the values of a store's kind lie in its bytes.
 
-use std::sync::Arc;
-
 use millpond_store_api as store;
 
 use crate::error::Result;
@@ -23,10 +21,15 @@ impl<V> std::fmt::Debug for ValueAndTimestamp<V> {
     }
 }
 
-/// How a kind's values become bytes; [`Plain`] or [`Stamped`].
+/// How a kind's values become bytes: [`Plain`], [`Stamped`], [`Expiring`], [`StampedWithHeaders`](crate::StampedWithHeaders),
+/// [`AggregateWithHeaders`](crate::AggregateWithHeaders) or [`Listed`](crate::Listed).
 pub trait Values: Send + Sync + super::sealed::Sealed + 'static {
     /// What a processor sees.
     type Value: 'static;
+
+    /// The rows of the key-value store expire, by the time that their values begin with.
+    #[doc(hidden)]
+    const EXPIRES: bool = false;
 
     #[doc(hidden)]
     fn encode(&self, value: &Self::Value, out: &mut Vec<u8>) -> Result<bool>;
@@ -43,7 +46,8 @@ pub trait Values: Send + Sync + super::sealed::Sealed + 'static {
     fn timestamp(value: &Self::Value) -> Option<i64>;
 }
 
-/// The values of a [`KeyValue`](crate::KeyValue) store: the serde's bytes.
+/// The values of a [`KeyValue`](crate::KeyValue), [`Window`](crate::Window) or [`Session`](crate::Session) store: the serde's
+/// bytes.
 pub struct Plain<V>(Coder<V>);
 
 impl<V: 'static> Plain<V> {
@@ -82,7 +86,8 @@ impl<V: 'static> Values for Plain<V> {
     }
 }
 
-/// The values of a [`TimestampedKeyValue`](crate::TimestampedKeyValue) store: the time in eight bytes, then the serde's.
+/// The values of a [`TimestampedKeyValue`](crate::TimestampedKeyValue) or [`TimestampedWindow`](crate::TimestampedWindow)
+/// store: the time in eight bytes, then the serde's.
 pub struct Stamped<V>(Coder<V>);
 
 impl<V: 'static> Stamped<V> {
@@ -146,36 +151,43 @@ impl<V: 'static> Values for Stamped<V> {
     }
 }
 
-/// The serdes of a store, shared by everything that has a handle.
-pub struct Serdes<K, C>(Arc<Pair<K, C>>);
+/// The values of a [`TtlKeyValue`](crate::TtlKeyValue) store: the bytes of [`Stamped`], there until they expire.
+pub struct Expiring<V>(Stamped<V>);
 
-struct Pair<K, C> {
-    key: Coder<K>,
-    values: C,
-}
-
-impl<K, C> Clone for Serdes<K, C> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
+impl<V: 'static> Expiring<V> {
+    pub(crate) fn new(coder: Coder<V>) -> Self {
+        Self(Stamped::new(coder))
     }
 }
 
-impl<K, C> std::fmt::Debug for Serdes<K, C> {
+impl<V> std::fmt::Debug for Expiring<V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Serdes")
+        f.write_str("Expiring")
     }
 }
 
-impl<K: 'static, C> Serdes<K, C> {
-    pub(crate) fn new(key: Coder<K>, values: C) -> Self {
-        Self(Arc::new(Pair { key, values }))
+impl<V: 'static> super::sealed::Sealed for Expiring<V> {}
+
+impl<V: 'static> Values for Expiring<V> {
+    type Value = ValueAndTimestamp<V>;
+
+    const EXPIRES: bool = true;
+
+    #[inline]
+    fn encode(&self, value: &ValueAndTimestamp<V>, out: &mut Vec<u8>) -> Result<bool> {
+        self.0.encode(value, out)
     }
 
-    pub(crate) fn key(&self) -> &Coder<K> {
-        &self.0.key
+    #[inline]
+    fn decode(&self, bytes: &[u8]) -> Result<ValueAndTimestamp<V>> {
+        self.0.decode(bytes)
     }
 
-    pub(crate) fn values(&self) -> &C {
-        &self.0.values
+    fn is_null(&self, value: &ValueAndTimestamp<V>) -> bool {
+        self.0.is_null(value)
+    }
+
+    fn timestamp(value: &ValueAndTimestamp<V>) -> Option<i64> {
+        Some(value.timestamp)
     }
 }

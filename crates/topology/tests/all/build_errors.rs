@@ -1,6 +1,10 @@
 //! Mistakes in a topology: all of them at once, each naming both sides.
 
+use std::time::Duration;
+
 use millpond_topology::*;
+
+use crate::support::script::ms;
 
 struct Pass;
 
@@ -172,6 +176,82 @@ fn stores_that_are_not_used_or_belong_elsewhere() {
     assert_eq!(
         only(b),
         (ProblemKind::Store, "`p` uses the store `theirs`, which belongs to another topology".to_owned())
+    );
+}
+
+fn with_store<T: StoreKind>(spec: StoreSpec<T>) -> Vec<String> {
+    let mut b = Topology::builder();
+    let store = b.add_store(spec);
+    let _ = b.stream("in", Consumed::with(Utf8, I64)).process(&store, |_, _| Ok(Pass));
+    match b.build() {
+        Ok(_) => Vec::new(),
+        Err(error) => {
+            assert!(error.problems().iter().all(|problem| problem.kind == ProblemKind::Store));
+            error.problems().iter().map(|problem| problem.message.clone()).collect()
+        }
+    }
+}
+
+#[test]
+fn retentions_that_cannot_be() {
+    let window = |retention, size| with_store(StoreSpec::window("w", retention, size, Utf8, I64));
+    assert!(window(ms(10), ms(10)).is_empty());
+    assert_eq!(
+        window(ms(9), ms(10)),
+        ["the store `w` has a retention of 9 ms and windows of 10 ms, which would expire before they end; make the \
+             retention at least 10 ms"]
+    );
+    assert_eq!(window(ms(9), ms(0)), ["the store `w` has a window size of 0 ms; at least 1 ms is needed"]);
+    assert_eq!(window(ms(0), ms(9)), ["the store `w` has a retention of 0 ms; at least 1 ms is needed"]);
+    let (just, over) = (ms(u64::MAX / 2), ms(u64::MAX / 2 + 1));
+    assert!(window(just, just).is_empty());
+    assert_eq!(
+        window(over, ms(1)),
+        ["the store `w` has a retention of 9223372036854775808 ms; 9223372036854775807 ms is the longest that can be \
+             counted"]
+    );
+    assert_eq!(window(just, over).len(), 1);
+    let short = Duration::from_micros(999);
+    for mistakes in [
+        with_store(StoreSpec::timestamped_window("x", ms(0), ms(1), Utf8, I64)),
+        with_store(StoreSpec::timestamped_window_with_headers("x", ms(0), ms(1), Utf8, I64)),
+        with_store(StoreSpec::session("x", short, Utf8, I64)),
+        with_store(StoreSpec::session_with_headers("x", over, Utf8, I64)),
+        with_store(StoreSpec::versioned("x", ms(0), Utf8, I64)),
+        with_store(StoreSpec::ttl_key_value("x", Duration::MAX, Utf8, I64)),
+    ] {
+        assert_eq!(mistakes.len(), 1);
+        assert!(mistakes[0].starts_with("the store `x` has a "), "{mistakes:?}");
+    }
+}
+
+/// B022, for the builder.
+#[test]
+fn b022_caches_that_cannot_be() {
+    let duplicates = StoreSpec::window("d", ms(9), ms(9), Utf8, I64).caching_enabled().retain_duplicates();
+    let mistakes = with_store(duplicates);
+    assert_eq!(mistakes, ["the store `d` retains duplicates, of which a cache would keep the last; leave caching off"]);
+    let mistakes = with_store(StoreSpec::versioned("v", ms(9), Utf8, I64).caching_enabled());
+    assert_eq!(mistakes, ["the store `v` is a versioned key-value store, whose log has every put; leave caching off"]);
+    assert!(with_store(StoreSpec::window("w", ms(9), ms(9), Utf8, I64).caching_enabled()).is_empty());
+}
+
+#[test]
+fn a_store_says_for_how_long_it_keeps_its_rows() {
+    let mut b = Topology::builder();
+    let window = b.add_store(StoreSpec::window("w", ms(9), ms(3), Utf8, I64).retain_duplicates());
+    let versions = b.add_store(StoreSpec::versioned("v", ms(7), Utf8, I64));
+    let plain = b.key_value_store("p", Utf8, I64);
+    let _ = b.stream("in", Consumed::with(Utf8, I64)).process((&window, &versions, &plain), |_, _| Ok(Pass));
+    let topology = b.build().unwrap();
+    let retentions: Vec<_> = topology.stores().iter().map(|store| (store.kind, store.retention)).collect();
+    assert_eq!(
+        retentions,
+        [
+            (StoreType::Window, Some(Retention { millis: 9, duplicates: true })),
+            (StoreType::VersionedKeyValue, Some(Retention { millis: 7, duplicates: false })),
+            (StoreType::KeyValue, None),
+        ]
     );
 }
 

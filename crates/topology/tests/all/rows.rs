@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use millpond_topology::*;
 
 use crate::support::driver::Driver;
+use crate::support::script::Lcg;
 
 type Store = StoreRef<KeyValue<String, i64>>;
 type Seen = Vec<(String, i64)>;
@@ -204,16 +205,6 @@ fn a_walk_ends_with_its_call() {
     pipe(&mut driver, "keep", 0).unwrap();
     let error = pipe(&mut driver, "go on", 0).unwrap_err();
     assert!(error.to_string().contains("the scan began in another call"), "{error}");
-}
-
-/// A small generator: the test is the same every time.
-struct Lcg(u64);
-
-impl Lcg {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
 }
 
 const KEYS: u64 = 400;

@@ -12,9 +12,7 @@
 //! `records=-1` it reports its progress until it is killed. `bootstrap=embedded` is a trial without Kafka: the input is made
 //! in this process (`records` of them with `keys` keys), and the broker's CPU time and memory are in the figures.
 
-mod args;
 mod embedded;
-mod error;
 mod event;
 mod figures;
 mod job;
@@ -31,6 +29,8 @@ use std::process::ExitCode;
 
 use millpond_broker_api::Broker;
 use millpond_broker_kafka::{KafkaBroker, KafkaSettings};
+
+use millpond_bench::{args, error};
 
 use crate::args::Args;
 use crate::error::{Result, spell};

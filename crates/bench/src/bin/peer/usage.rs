@@ -1,7 +1,8 @@
-//! What this process has used so far, and the pause between two looks at it.
+//! What this process has used so far.
 
 use std::time::Duration;
 
+pub(crate) use millpond_bench::memory::pause;
 use millpond_bench::process_time;
 use millpond_broker_api::{Clock, SystemClock};
 
@@ -48,12 +49,6 @@ fn megabytes(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some((kib * 1024) as f64 / 1e6)
-}
-
-/// Lets the application work before it is looked at again.
-#[expect(clippy::disallowed_methods, reason = "what is measured runs in real time, on threads that tell nobody")]
-pub(crate) fn pause(time: Duration) {
-    std::thread::sleep(time);
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 pub use self::available::available_memory;
-pub use self::plan::{MemoryBudget, MemorySettings};
+pub use self::plan::{ClientMemory, MemoryBudget, MemorySettings};
 pub use self::queues::{QueueBudget, QueueShare};
 
 /// What the overlays of a process hold together, and may hold.
@@ -21,8 +21,9 @@ pub use self::queues::{QueueBudget, QueueShare};
 /// commits early. What was committed is clean, so it asks once more after a commit.
 #[derive(Debug)]
 pub struct Budget {
-    cache: AtomicUsize,
-    uncommitted: AtomicUsize,
+    clean: AtomicUsize,
+    pending: AtomicUsize,
+    logged: AtomicUsize,
     cache_max: AtomicUsize,
     uncommitted_max: AtomicUsize,
 }
@@ -31,8 +32,9 @@ impl Budget {
     /// A budget with these limits, in bytes, for what is clean and pending and for what is logged.
     pub fn new(cache_max: usize, uncommitted_max: usize) -> Self {
         Self {
-            cache: AtomicUsize::new(0),
-            uncommitted: AtomicUsize::new(0),
+            clean: AtomicUsize::new(0),
+            pending: AtomicUsize::new(0),
+            logged: AtomicUsize::new(0),
             cache_max: AtomicUsize::new(cache_max),
             uncommitted_max: AtomicUsize::new(uncommitted_max),
         }
@@ -44,14 +46,19 @@ impl Budget {
         self.uncommitted_max.store(uncommitted_max, Relaxed);
     }
 
+    /// What all overlays hold.
+    pub fn held(&self) -> Held {
+        Held { clean: self.clean.load(Relaxed), pending: self.pending.load(Relaxed), logged: self.logged.load(Relaxed) }
+    }
+
     /// Bytes that are clean and pending in all overlays.
     pub fn cache(&self) -> usize {
-        self.cache.load(Relaxed)
+        self.held().cache()
     }
 
     /// Bytes that are logged and not applied in all overlays.
     pub fn uncommitted(&self) -> usize {
-        self.uncommitted.load(Relaxed)
+        self.logged.load(Relaxed)
     }
 
     /// What the overlays have to free together: clean entries first, then the oldest pending ones. `None` while they are
@@ -65,6 +72,30 @@ impl Budget {
     /// True if more is logged than `statestore.uncommitted.max.bytes` allows: time for an early commit.
     pub fn over_uncommitted(&self) -> bool {
         self.uncommitted() > self.uncommitted_max.load(Relaxed)
+    }
+}
+
+/// What overlays hold, in bytes, by what it is to their shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// As in the shard, or not looked up there yet: it can be dropped.
+    pub clean: usize,
+    /// Written, neither forwarded nor logged.
+    pub pending: usize,
+    /// In the log or the transaction, not in the shard.
+    pub logged: usize,
+}
+
+impl Held {
+    /// What `statestore.cache.max.bytes` bounds.
+    pub const fn cache(self) -> usize {
+        self.clean + self.pending
+    }
+
+    /// The largest difference of a part.
+    fn distance(self, other: Self) -> usize {
+        let parts = self.clean.abs_diff(other.clean).max(self.pending.abs_diff(other.pending));
+        parts.max(self.logged.abs_diff(other.logged))
     }
 }
 
@@ -89,8 +120,7 @@ impl Excess {
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
-    cache: usize,
-    uncommitted: usize,
+    told: Held,
 }
 
 impl Share {
@@ -99,27 +129,29 @@ impl Share {
 
     /// A share of nothing yet.
     pub fn new(budget: Arc<Budget>) -> Self {
-        Self { budget, cache: 0, uncommitted: 0 }
+        Self { budget, told: Held::default() }
     }
 
     /// True if what is held has moved by more than [`Share::STEP`] since it was published.
     #[inline]
-    pub fn moved(&self, cache: usize, uncommitted: usize) -> bool {
-        self.cache.abs_diff(cache).max(self.uncommitted.abs_diff(uncommitted)) > Self::STEP
+    pub fn moved(&self, held: Held) -> bool {
+        self.told.distance(held) > Self::STEP
     }
 
-    /// Publishes what is held, in bytes.
-    pub fn publish(&mut self, cache: usize, uncommitted: usize) {
+    /// Publishes what is held.
+    pub fn publish(&mut self, held: Held) {
         // Wrapping on purpose: the sum of all shares is exact, whatever the order of additions.
-        self.budget.cache.fetch_add(cache.wrapping_sub(self.cache), Relaxed);
-        self.budget.uncommitted.fetch_add(uncommitted.wrapping_sub(self.uncommitted), Relaxed);
-        (self.cache, self.uncommitted) = (cache, uncommitted);
+        let Budget { clean, pending, logged, .. } = &*self.budget;
+        clean.fetch_add(held.clean.wrapping_sub(self.told.clean), Relaxed);
+        pending.fetch_add(held.pending.wrapping_sub(self.told.pending), Relaxed);
+        logged.fetch_add(held.logged.wrapping_sub(self.told.logged), Relaxed);
+        self.told = held;
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.publish(0, 0);
+        self.publish(Held::default());
     }
 }
 
@@ -127,32 +159,49 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
+    fn held(clean: usize, logged: usize) -> Held {
+        Held { clean, pending: 0, logged }
+    }
+
     #[test]
     fn shares_add_up_and_leave_when_they_are_dropped() {
         let budget = Arc::new(Budget::new(1000, 500));
         let (mut a, mut b) = (Share::new(Arc::clone(&budget)), Share::new(Arc::clone(&budget)));
-        a.publish(600, 100);
-        b.publish(300, 500);
+        a.publish(held(600, 100));
+        b.publish(held(300, 500));
         assert_eq!((budget.cache(), budget.uncommitted()), (900, 600));
         assert_eq!((budget.excess(), budget.over_uncommitted()), (None, true));
-        b.publish(900, 400);
+        b.publish(held(900, 400));
         let excess = Excess { over: 500, cache: 1500 };
         assert_eq!((budget.excess(), budget.over_uncommitted()), (Some(excess), false));
         drop(b);
         assert_eq!((budget.cache(), budget.uncommitted()), (600, 100));
-        a.publish(0, 0);
+        a.publish(held(0, 0));
         assert_eq!((budget.cache(), budget.uncommitted()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_pending_counts_as_cache_and_is_told_apart() {
+        let budget = Arc::new(Budget::new(1000, 500));
+        let (mut a, mut b) = (Share::new(Arc::clone(&budget)), Share::new(Arc::clone(&budget)));
+        a.publish(Held { clean: 600, pending: 300, logged: 7 });
+        b.publish(Held { clean: 0, pending: 200, logged: 0 });
+        assert_eq!(budget.held(), Held { clean: 600, pending: 500, logged: 7 });
+        assert_eq!((budget.cache(), budget.excess()), (1100, Some(Excess { over: 100, cache: 1100 })));
+        a.publish(Held { clean: 900, pending: 0, logged: 7 });
+        assert_eq!(budget.held(), Held { clean: 900, pending: 200, logged: 7 });
+        assert!(b.moved(Held { pending: 201 + Share::STEP, ..Held::default() }));
     }
 
     #[test]
     fn what_is_over_is_freed_in_proportion() {
         let budget = Arc::new(Budget::new(1000, 0));
         let (mut idle, mut busy) = (Share::new(Arc::clone(&budget)), Share::new(Arc::clone(&budget)));
-        idle.publish(900, 0);
-        busy.publish(300, 0);
+        idle.publish(held(900, 0));
+        busy.publish(held(300, 0));
         let excess = budget.excess().unwrap();
         assert_eq!([900, 300, 0, 1].map(|own| excess.part(own)), [150, 50, 0, 1]);
-        idle.publish(750, 0);
+        idle.publish(held(750, 0));
         assert_eq!(excess.part(300), 50, "what the first one has freed does not change the second one's part");
         budget.set_limits(0, 0);
         let all = budget.excess().unwrap();
@@ -165,11 +214,11 @@ mod tests {
     fn only_a_step_is_worth_telling() {
         let mut share = Share::new(Arc::new(Budget::new(0, 0)));
         assert!(
-            !share.moved(Share::STEP, Share::STEP)
-                && share.moved(Share::STEP + 1, 0)
-                && share.moved(0, Share::STEP + 1)
+            !share.moved(held(Share::STEP, Share::STEP))
+                && share.moved(held(Share::STEP + 1, 0))
+                && share.moved(held(0, Share::STEP + 1))
         );
-        share.publish(Share::STEP + 1, 0);
-        assert!(!share.moved(1, 0) && share.moved(0, 0));
+        share.publish(held(Share::STEP + 1, 0));
+        assert!(!share.moved(held(1, 0)) && share.moved(held(0, 0)));
     }
 }

@@ -27,10 +27,23 @@ pub struct MemoryBudget {
     pub uncommitted: u64,
     /// All storage engines together, in equal parts: block caches, write buffers, and what they need beside them.
     pub engines: u64,
-    /// Queues of the broker's clients and of the tasks.
+    /// Queues of the tasks ([`MemoryBudget::input_queues`]) and of the broker's clients ([`MemoryBudget::clients`]), half each.
     pub queues: u64,
     /// What is left for what is not counted: the allocator, tables that grow, former values of the record at hand.
     pub reserve: u64,
+}
+
+/// What the clients of one worker may hold, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientMemory {
+    /// Fetched and not yet in a task's queue.
+    pub consumer: u64,
+    /// Fetched from changelogs and not yet lent.
+    pub restore_consumer: u64,
+    /// Records of changelogs that go to a shard in one batch.
+    pub restore_batch: u64,
+    /// Sent and not yet acknowledged.
+    pub producer: u64,
 }
 
 impl MemoryBudget {
@@ -87,7 +100,21 @@ impl MemoryBudget {
         super::QueueBudget::new(size(self.queues / 2))
     }
 
-    /// Makes these the limits of what is in use already.
+    /// What the clients of each of `workers` workers may hold: together the half of [`MemoryBudget::queues`] that the tasks do
+    /// not have. Half of it is the producer's, since a commit sends all at once that was held back; a quarter each have what is
+    /// read and what is restored.
+    pub fn clients(&self, workers: usize) -> ClientMemory {
+        let quarter = self.queues / 2 / 4 / (workers as u64).max(1);
+        let restore_batch = quarter / 4;
+        ClientMemory {
+            consumer: quarter,
+            restore_consumer: quarter - restore_batch,
+            restore_batch,
+            producer: 2 * quarter,
+        }
+    }
+
+    /// Makes these the limits of what is in use already. Clients keep what they were made with.
     pub fn apply(&self, overlays: &super::Budget, queues: &super::QueueBudget) {
         overlays.set_limits(size(self.cache), size(self.uncommitted));
         queues.set_limit(size(self.queues / 2));
@@ -135,6 +162,18 @@ mod tests {
         assert_eq!(sum(&plan), plan.total);
         let small = MemoryBudget::plan(&MemorySettings::default(), 1 << 20).unwrap();
         assert_eq!(small.total, MemoryBudget::MIN);
+    }
+
+    #[test]
+    fn the_clients_of_all_workers_have_the_half_that_the_tasks_have_not() {
+        for workers in [0, 1, 3, 256] {
+            let plan = plan(Some(GIB), None, None).unwrap();
+            let each = plan.clients(workers);
+            let restore = each.restore_consumer + each.restore_batch;
+            let all = (each.consumer + restore + each.producer) * workers.max(1) as u64;
+            assert!(all <= plan.queues / 2 && all > plan.queues / 2 - 4 * 257, "{workers}: {all} of {}", plan.queues);
+            assert!(each.restore_batch > 0 && each.producer >= each.restore_consumer);
+        }
     }
 
     #[test]

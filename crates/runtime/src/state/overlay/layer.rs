@@ -17,7 +17,7 @@ impl Layer for Overlay {
         let slot = self.slots.at_mut(number);
         slot.seen = true;
         if slot.state == State::Unknown {
-            self.cache += slot.fill(self.options.space, base)?;
+            self.clean += slot.fill(self.options.space, base)?;
         }
         Ok(slot.value.as_ref().map(Small::as_slice))
     }
@@ -83,19 +83,19 @@ impl Layer for Overlay {
         if ask.is_empty() {
             return Ok(());
         }
-        let (slots, cache) = (&mut self.slots, &mut self.cache);
+        let (slots, clean) = (&mut self.slots, &mut self.clean);
         base.multi_get(self.options.space, &ask, &mut |i, value| {
             // A key that was named twice is found twice.
             if let Some(slot) = asked.get(i).map(|number| slots.at_mut(*number))
                 && slot.state == State::Unknown
             {
-                *cache += slot.clean(Some(value));
+                *clean += slot.clean(Some(value));
             }
         })?;
         for number in asked {
             let slot = self.slots.at_mut(number);
             if slot.state == State::Unknown {
-                self.cache += slot.clean(None);
+                self.clean += slot.clean(None);
             }
         }
         Ok(())

@@ -5,11 +5,12 @@ use super::hash::hash;
 use super::layer::hash_of;
 use super::merge::Index;
 use super::slab::State;
+use crate::state::budget::Held;
 
 impl Overlay {
     /// Bytes that `statestore.cache.max.bytes` bounds: what is clean and pending.
     pub fn cache_bytes(&self) -> usize {
-        self.cache
+        self.clean + self.pending_bytes
     }
 
     /// Bytes that `statestore.uncommitted.max.bytes` bounds: what is logged, and the index for scans.
@@ -24,7 +25,7 @@ impl Overlay {
     /// last round.
     pub fn evict(&mut self, bytes: usize) -> usize {
         let (mut freed, mut steps) = (0, 2 * self.slots.len());
-        while freed < bytes && steps > 0 && self.cache > 0 {
+        while freed < bytes && steps > 0 && self.clean > 0 {
             steps -= 1;
             let number = self.hand;
             self.hand = if number as usize + 1 < self.slots.len() { number + 1 } else { 0 };
@@ -79,7 +80,8 @@ impl Overlay {
     pub(super) fn bytes_of(&mut self, state: State) -> &mut usize {
         match state {
             State::Logged => &mut self.uncommitted,
-            _ => &mut self.cache,
+            State::Pending => &mut self.pending_bytes,
+            State::Free | State::Unknown | State::Clean => &mut self.clean,
         }
     }
 
@@ -98,16 +100,21 @@ impl Overlay {
     /// Tells the budget, if the bytes have moved far since it was last told.
     #[inline]
     pub(super) fn publish_if_moved(&mut self) {
-        if self.share.as_ref().is_some_and(|share| share.moved(self.cache, self.uncommitted_bytes())) {
+        if self.share.as_ref().is_some_and(|share| share.moved(self.held())) {
             self.publish();
         }
     }
 
+    /// What the overlay holds.
+    fn held(&self) -> Held {
+        Held { clean: self.clean, pending: self.pending_bytes, logged: self.uncommitted_bytes() }
+    }
+
     /// Tells the budget.
     pub(super) fn publish(&mut self) {
-        let (cache, uncommitted) = (self.cache_bytes(), self.uncommitted_bytes());
+        let held = self.held();
         if let Some(share) = &mut self.share {
-            share.publish(cache, uncommitted);
+            share.publish(held);
         }
     }
 }

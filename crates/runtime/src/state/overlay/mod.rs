@@ -74,8 +74,10 @@ pub struct Overlay {
     /// The sorted batch; kept for its memory.
     order: Vec<(u64, u32)>,
     index: OnceCell<Index>,
-    /// Bytes of unknown, clean and pending slots.
-    cache: usize,
+    /// Bytes of unknown and clean slots.
+    clean: usize,
+    /// Bytes of pending slots, and of what is kept beside them.
+    pending_bytes: usize,
     /// Bytes of logged slots.
     uncommitted: usize,
     /// The hand of the clock that evicts.
@@ -134,7 +136,8 @@ impl Overlay {
             logged: Vec::new(),
             order: Vec::new(),
             index: OnceCell::new(),
-            cache: 0,
+            clean: 0,
+            pending_bytes: 0,
             uncommitted: 0,
             hand: 0,
             last: 0,
@@ -187,7 +190,7 @@ impl Overlay {
                     Some(_) => Old::Present,
                 };
                 let entry = Pending { slot: undo.slot, old };
-                self.cache += entry.bytes();
+                self.pending_bytes += entry.bytes();
                 self.pending.push_back(entry);
             }
         }
@@ -279,7 +282,7 @@ impl Overlay {
     fn take_first(&mut self, had_value: bool, out: &mut DrainedEntry) -> bool {
         let Some(entry) = self.pending.pop_front() else { return false };
         self.fetched = self.fetched.saturating_sub(1);
-        self.cache -= entry.bytes();
+        self.pending_bytes -= entry.bytes();
         self.uncount(entry.slot);
         let slot = self.slots.at_mut(entry.slot);
         let heard_of = had_value || slot.value.is_some();
@@ -330,7 +333,7 @@ impl Overlay {
                 slot.state = State::Clean;
                 let bytes = slot.bytes();
                 self.uncommitted -= bytes;
-                self.cache += bytes;
+                self.clean += bytes;
             }
         }
         self.index.take();
@@ -348,7 +351,7 @@ impl Overlay {
         }
         self.logged = logged;
         while let Some(entry) = self.pending.pop_front() {
-            self.cache -= entry.bytes();
+            self.pending_bytes -= entry.bytes();
             self.forget(entry.slot);
         }
         self.fetched = 0;

@@ -48,6 +48,11 @@ impl<S: ?Sized> Expiring<'_, S> {
         earliest <= time && time <= latest
     }
 
+    /// The buffer that keys are encoded in, for whoever needs one between two accesses.
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.scratch
+    }
+
     /// Fills the scratch buffer with the bytes of a row's key.
     fn encode(&mut self, key: &[u8], suffix: Suffix) {
         let bucket = self.store.buckets.of(suffix.time());

@@ -44,6 +44,11 @@ impl<'a> Scan<'a> {
         Ok(Some((ExpiringKey::decode(self.kind, key, &mut self.key)?, value)))
     }
 
+    /// The row that was lent last, as it lies in the space.
+    pub(in crate::kind) fn raw(&self) -> Option<Row<'_>> {
+        self.walk.row()
+    }
+
     /// Where the row that was lent last stands among the store's rows.
     pub(in crate::kind) fn place(&self) -> Option<&[u8]> {
         self.walk.row()?.key.get(ExpiringKey::HEAD..)

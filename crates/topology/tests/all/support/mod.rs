@@ -3,3 +3,4 @@
 pub(crate) mod driver;
 pub(crate) mod interpret;
 pub(crate) mod port;
+pub(crate) mod script;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use millpond_store_api as store;
 use millpond_topology::{
-    Dropped, Header, Headers, Layer, NodeIndex, Out, Port, PunctuationType, RecordMetadata, Result, Schedule,
-    SinkIndex, StoreAccess, StoreIndex, TimerId, Topology,
+    Dropped, Expiry, Header, Headers, Layer, NodeIndex, Out, Port, PunctuationType, PutLog, RecordMetadata, Result,
+    Retention, Schedule, SinkIndex, StoreAccess, StoreIndex, StoreType, TimerId, Topology,
 };
 use store::{Chunk, Cursor, Direction, Range, Read, Row, SpaceId};
 
@@ -47,6 +47,7 @@ pub(crate) type Entry = (Bytes, Option<Bytes>, Option<Bytes>, i64);
 #[derive(Default)]
 pub(crate) struct MockPort {
     stores: Vec<MockStore>,
+    base: Base,
     pub(crate) cached: BTreeSet<StoreIndex>,
     pub(crate) sent: Vec<Sent>,
     pub(crate) dropped: Vec<Dropped>,
@@ -61,15 +62,23 @@ pub(crate) struct MockPort {
     next_timer: u64,
 }
 
-#[derive(Default)]
 struct MockStore {
-    base: Base,
+    number: u16,
+    retention: Option<Retention>,
     layer: MockLayer,
+    /// Of a store with rows in its own and in the windowed space.
+    windowed: Option<MockLayer>,
+    observed: i64,
+    refused: u64,
+    puts: PutLog,
 }
 
-/// What was committed.
+/// What was committed, by space.
 #[derive(Default)]
-struct Base(BTreeMap<Bytes, Bytes>);
+struct Base(BTreeMap<SpaceId, BTreeMap<Bytes, Bytes>>);
+
+/// The space that all stores share whose rows expire.
+const WINDOWED: u16 = u16::MAX;
 
 /// What was written since.
 #[derive(Default)]
@@ -84,17 +93,27 @@ struct MockLayer {
 
 impl MockPort {
     pub(crate) fn new(topology: &Topology) -> Self {
-        let stores = (0..topology.stores().len()).map(|i| {
-            let layer = MockLayer { space: u16::try_from(i).unwrap(), ..MockLayer::default() };
-            MockStore { base: Base::default(), layer }
+        let stores = topology.stores().iter().enumerate().map(|(i, def)| {
+            let number = u16::try_from(i).unwrap();
+            let layer = |space| MockLayer { space, ..MockLayer::default() };
+            let both = matches!(def.kind, StoreType::TtlKeyValue | StoreType::VersionedKeyValue);
+            MockStore {
+                number,
+                retention: def.retention,
+                layer: layer(if def.kind.is_windowed() { WINDOWED } else { number }),
+                windowed: both.then(|| layer(WINDOWED)),
+                observed: i64::MIN,
+                refused: 0,
+                puts: PutLog::default(),
+            }
         });
         Self { stores: stores.collect(), stream_time: -1, partitions: 1, ..Self::default() }
     }
 
-    /// All rows as they are now.
+    /// All rows of a key-value store as they are now.
     pub(crate) fn rows(&self, at: StoreIndex) -> BTreeMap<Bytes, Bytes> {
-        let MockStore { base, layer } = &self.stores[at.0 as usize];
-        let mut rows = base.0.clone();
+        let layer = &self.stores[at.0 as usize].layer;
+        let mut rows = self.base.0.get(&layer.space()).cloned().unwrap_or_default();
         for (key, value) in &layer.rows {
             match value {
                 Some(value) => drop(rows.insert(key.clone(), value.clone())),
@@ -106,7 +125,34 @@ impl MockPort {
 
     /// Sets a committed row.
     pub(crate) fn seed(&mut self, at: StoreIndex, key: &[u8], value: &[u8]) {
-        self.stores[at.0 as usize].base.0.insert(key.to_vec(), value.to_vec());
+        let space = self.stores[at.0 as usize].layer.space();
+        self.base.0.entry(space).or_default().insert(key.to_vec(), value.to_vec());
+    }
+
+    /// Makes all that was written part of what is committed.
+    pub(crate) fn commit(&mut self) {
+        for store in &mut self.stores {
+            for layer in [Some(&mut store.layer), store.windowed.as_mut()].into_iter().flatten() {
+                let space = self.base.0.entry(SpaceId(layer.space)).or_default();
+                for (key, value) in std::mem::take(&mut layer.rows) {
+                    match value {
+                        Some(value) => drop(space.insert(key, value)),
+                        None => drop(space.remove(&key)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many puts of a store were refused because they had expired.
+    pub(crate) fn refused(&self, at: StoreIndex) -> u64 {
+        self.stores[at.0 as usize].refused
+    }
+
+    /// The puts of a versioned store: key, value, time.
+    pub(crate) fn puts(&self, at: StoreIndex) -> Vec<(Bytes, Option<Bytes>, i64)> {
+        let puts = self.stores[at.0 as usize].puts.iter();
+        puts.map(|put| (put.key.to_vec(), put.value.map(<[u8]>::to_vec), put.timestamp)).collect()
     }
 
     /// All changes so far, in order per store.
@@ -138,8 +184,7 @@ impl MockPort {
 impl Port for MockPort {
     fn store(&mut self, at: StoreIndex) -> Result<StoreAccess<'_>> {
         let timestamp = self.timestamp;
-        let MockStore { base, layer } = &mut self.stores[at.0 as usize];
-        Ok(StoreAccess { layer, base, timestamp })
+        Ok(self.stores[at.0 as usize].open(&self.base, timestamp, self.stream_time))
     }
 
     fn stores(&mut self, which: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {
@@ -150,9 +195,9 @@ impl Port for MockPort {
         if different.len() != wanted.len() {
             return Err(millpond_topology::Error::other("the same store twice"));
         }
-        for (i, MockStore { base, layer }) in self.stores.iter_mut().enumerate() {
+        for (i, store) in self.stores.iter_mut().enumerate() {
             if let Some(place) = which.iter().position(|w| w.is_some_and(|w| w.0 as usize == i)) {
-                found[place] = Some(StoreAccess { layer, base, timestamp });
+                found[place] = Some(store.open(&self.base, timestamp, self.stream_time));
             }
         }
         Ok(found)
@@ -220,28 +265,55 @@ impl Port for MockPort {
     }
 }
 
-impl Read for Base {
-    fn get(&self, _: SpaceId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> store::Result<bool> {
-        Ok(self.0.get(key).inspect(|value| found(value)).is_some())
-    }
-
-    fn scan(&self, _: SpaceId, range: Range<'_>, direction: Direction) -> store::Result<Box<dyn Cursor + '_>> {
-        assert!(!range.is_empty(), "an engine is never handed an empty range");
-        let mut rows: Vec<_> =
-            self.0.iter().filter(|(k, _)| range.contains(k)).map(|(k, v)| (k.as_slice(), v.as_slice())).collect();
-        if direction == Direction::Reverse {
-            rows.reverse();
-        }
-        Ok(Box::new(List { rows, next: 0 }))
+impl MockStore {
+    fn open<'a>(&'a mut self, base: &'a Base, timestamp: i64, stream_time: i64) -> StoreAccess<'a> {
+        let expiry = self.retention.map(|retention| {
+            // A task that has seen nothing tells nothing.
+            if stream_time >= 0 {
+                self.observed = self.observed.max(stream_time);
+            }
+            Expiry {
+                store: self.number,
+                retention: retention.millis,
+                observed: &mut self.observed,
+                refused: &mut self.refused,
+                windowed: self.windowed.as_mut().map(|layer| layer as &mut dyn Layer),
+                puts: Some(&mut self.puts),
+            }
+        });
+        StoreAccess { layer: &mut self.layer, base, timestamp, expiry }
     }
 }
 
-struct List<'a> {
-    rows: Vec<(&'a [u8], &'a [u8])>,
+impl Read for Base {
+    fn get(&self, space: SpaceId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> store::Result<bool> {
+        Ok(self.0.get(&space).and_then(|rows| rows.get(key)).inspect(|value| found(value)).is_some())
+    }
+
+    fn scan(&self, space: SpaceId, range: Range<'_>, direction: Direction) -> store::Result<Box<dyn Cursor + '_>> {
+        assert!(!range.is_empty(), "an engine is never handed an empty range");
+        let rows = self.0.get(&space).into_iter().flatten();
+        Ok(Box::new(List::new(rows.map(|(key, value)| (key.clone(), value.clone())), range, direction)))
+    }
+}
+
+struct List {
+    rows: Vec<(Bytes, Bytes)>,
+    direction: Direction,
     next: usize,
 }
 
-impl Cursor for List<'_> {
+impl List {
+    fn new(rows: impl Iterator<Item = (Bytes, Bytes)>, range: Range<'_>, direction: Direction) -> Self {
+        let mut rows: Vec<_> = rows.filter(|(key, _)| range.contains(key)).collect();
+        if direction == Direction::Reverse {
+            rows.reverse();
+        }
+        Self { rows, direction, next: 0 }
+    }
+}
+
+impl Cursor for List {
     fn next(&mut self) -> store::Result<Option<Row<'_>>> {
         self.next += 1;
         Ok(self.row())
@@ -251,7 +323,9 @@ impl Cursor for List<'_> {
         self.rows.get(self.next.checked_sub(1)?).map(|(key, value)| Row { key, value })
     }
 
-    fn seek(&mut self, _: &[u8]) -> store::Result<()> {
+    fn seek(&mut self, key: &[u8]) -> store::Result<()> {
+        let before = |row: &[u8]| if self.direction == Direction::Forward { row < key } else { row > key };
+        self.next += self.rows[self.next.min(self.rows.len())..].iter().take_while(|(row, _)| before(row)).count();
         Ok(())
     }
 }
@@ -279,8 +353,24 @@ impl Layer for MockLayer {
         Ok(())
     }
 
-    fn scan<'a>(&'a self, _: &'a dyn Read, _: Range<'_>, _: Direction) -> store::Result<Box<dyn Cursor + 'a>> {
-        Err(store::Error::new(store::ErrorKind::Unsupported, "scan a layer"))
+    fn scan<'a>(
+        &'a self,
+        base: &'a dyn Read,
+        range: Range<'_>,
+        direction: Direction,
+    ) -> store::Result<Box<dyn Cursor + 'a>> {
+        let mut merged: BTreeMap<Bytes, Bytes> = BTreeMap::new();
+        let mut cursor = base.scan(SpaceId(self.space), range, direction)?;
+        while let Some(row) = cursor.next()? {
+            merged.insert(row.key.to_vec(), row.value.to_vec());
+        }
+        for (key, value) in self.rows.iter().filter(|(key, _)| range.contains(key)) {
+            match value {
+                Some(value) => drop(merged.insert(key.clone(), value.clone())),
+                None => drop(merged.remove(key)),
+            }
+        }
+        Ok(Box::new(List::new(merged.into_iter(), range, direction)))
     }
 
     fn touch(&mut self, _: &dyn Read, _: &[&[u8]]) -> store::Result<()> {

@@ -174,14 +174,11 @@ fn scan(overlay: &Overlay, base: &Base, range: Range<'_>, direction: Direction) 
 /// Counts all bytes anew and compares.
 fn audit(overlay: &Overlay) {
     let slots = || (0..u32::try_from(overlay.slots.len()).unwrap()).map(|number| overlay.slots.at(number));
-    let bytes = |logged: bool| {
-        slots()
-            .filter(|slot| slot.state != State::Free && (slot.state == State::Logged) == logged)
-            .map(Slot::bytes)
-            .sum::<usize>()
-    };
-    assert_eq!(overlay.cache, bytes(false) + overlay.pending.iter().map(Pending::bytes).sum::<usize>());
-    assert_eq!(overlay.uncommitted, bytes(true));
+    let bytes = |states: &[State]| slots().filter(|slot| states.contains(&slot.state)).map(Slot::bytes).sum::<usize>();
+    let beside = overlay.pending.iter().map(Pending::bytes).sum::<usize>();
+    assert_eq!(overlay.clean, bytes(&[State::Unknown, State::Clean]));
+    assert_eq!(overlay.pending_bytes, bytes(&[State::Pending]) + beside);
+    assert_eq!(overlay.uncommitted, bytes(&[State::Logged]));
     assert_eq!(overlay.table.len() + overlay.slots.free(), overlay.slots.len());
     assert!(slots().all(|slot| slot.state != State::Unknown || slot.value.is_none()));
 }

@@ -1,4 +1,4 @@
-//! A command line of the form `name=value`, as the Java programs take it.
+//! A command line of the form `name=value`, as the Java programs of `bench peer` take it.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,10 +7,11 @@ use crate::error::Result;
 
 /// The values by name.
 #[derive(Debug, Default)]
-pub(crate) struct Args(BTreeMap<String, String>);
+pub struct Args(BTreeMap<String, String>);
 
 impl Args {
-    pub(crate) fn parse<S: AsRef<str>>(words: &[S]) -> Result<Self> {
+    /// Words of that form; the last value of a name counts.
+    pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Self> {
         let pair = |word: &S| match word.as_ref().split_once('=') {
             Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
             _ => Err(format!("`{}` is not of the form name=value", word.as_ref())),
@@ -18,22 +19,24 @@ impl Args {
         Ok(Self(words.iter().map(pair).collect::<std::result::Result<_, _>>()?))
     }
 
-    pub(crate) fn get(&self, name: &str) -> Result<&str> {
+    /// A value that must be there.
+    pub fn get(&self, name: &str) -> Result<&str> {
         Ok(self.find(name).ok_or_else(|| format!("`{name}=` is missing"))?)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&str> {
+    /// A value that may be there.
+    pub fn find(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
     /// A number, or what it is by default.
-    pub(crate) fn number<T: FromStr>(&self, name: &str, otherwise: T) -> Result<T> {
+    pub fn number<T: FromStr>(&self, name: &str, otherwise: T) -> Result<T> {
         let Some(text) = self.find(name) else { return Ok(otherwise) };
         Ok(text.parse().map_err(|_| format!("`{name}={text}` is not a number that fits"))?)
     }
 
     /// Those whose name starts with the prefix, without it.
-    pub(crate) fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
 }

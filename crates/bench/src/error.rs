@@ -2,10 +2,11 @@
 
 use std::error::Error;
 
-pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+/// A result of such a program.
+pub type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The message and those of its causes that it does not tell itself.
-pub(crate) fn spell(error: &(dyn Error + 'static)) -> String {
+pub fn spell(error: &(dyn Error + 'static)) -> String {
     let mut text = format!("{error:#}");
     let mut cause = error.source();
     while let Some(error) = cause {

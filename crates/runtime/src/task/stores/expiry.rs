@@ -1,0 +1,148 @@
+//! What a store whose rows expire has beside its overlay: its time, its second overlay, and the puts of a versioned one.
+
+use millpond_store_api::{Read, TtlKeyValue, schema::Buckets};
+use millpond_topology::{self as topology, Expiry, LayerSpace, LoggedPut, PutLog};
+
+use super::spaces::WINDOWED;
+use crate::error::{Error, Result};
+use crate::plan::StorePlan;
+use crate::state::{Entry, Overlay, OverlayOptions};
+
+/// The time of a store, and what goes by it.
+///
+/// A store's time is the greatest event time that its task or itself has seen: what is put may lie above the task's time,
+/// such as the window that begins right behind a record.
+pub(crate) struct Expiring {
+    number: u16,
+    retention: i64,
+    observed: i64,
+    /// As it was at the last border.
+    observed_before: i64,
+    refused: u64,
+    /// Over the windowed space, of a store that has rows there beside its own space. Its writes are never logged: they
+    /// follow from the records.
+    pub(super) windowed: Option<Overlay>,
+    puts: Option<PutLog>,
+    /// Of a store with a time to live: all rows that were due by this time are deleted.
+    deleted_to: Option<i64>,
+}
+
+/// Every time has been observed: nothing waits to be deleted.
+const NEVER: i64 = i64::MIN;
+
+impl Expiring {
+    /// For a store that has rows that expire; `None` for others.
+    pub(super) fn of(plan: &StorePlan, number: u16, overlay: impl Fn(OverlayOptions) -> Overlay) -> Option<Box<Self>> {
+        let retention = plan.retention?.millis;
+        let is_versioned = plan.kind == topology::StoreType::VersionedKeyValue;
+        let is_ttl = plan.kind == topology::StoreType::TtlKeyValue;
+        let options = OverlayOptions { space: WINDOWED, caching: false, keep_old: false };
+        Some(Box::new(Self {
+            number,
+            retention,
+            observed: NEVER,
+            observed_before: NEVER,
+            refused: 0,
+            windowed: (is_versioned || is_ttl).then(|| overlay(options)),
+            puts: (is_versioned && plan.changelog.is_some()).then(PutLog::default),
+            deleted_to: is_ttl.then_some(NEVER),
+        }))
+    }
+
+    /// The greatest time that counts for its rows.
+    pub(super) fn observed(&self) -> i64 {
+        self.observed
+    }
+
+    /// The task's time, or what the shard's metadata says, is at least this.
+    pub(super) fn observe(&mut self, time: i64) {
+        self.observed = self.observed.max(time);
+        self.observed_before = self.observed_before.max(time);
+    }
+
+    /// Goes back to what the shard stands for.
+    pub(super) fn reset(&mut self, observed: Option<i64>) {
+        self.observed = observed.unwrap_or(NEVER);
+        (self.observed_before, self.refused) = (self.observed, 0);
+        if let Some(windowed) = &mut self.windowed {
+            windowed.clear();
+        }
+        if let Some(puts) = &mut self.puts {
+            puts.clear();
+        }
+        self.deleted_to = self.deleted_to.map(|_| NEVER);
+    }
+
+    /// For one access at the task's time.
+    pub(super) fn access(&mut self, stream_time: i64) -> Expiry<'_> {
+        self.observed = self.observed.max(stream_time);
+        Expiry {
+            store: self.number,
+            retention: self.retention,
+            observed: &mut self.observed,
+            refused: &mut self.refused,
+            windowed: self.windowed.as_mut().map(|overlay| overlay as _),
+            puts: self.puts.as_mut(),
+        }
+    }
+
+    /// A record is done: its puts go to `log`. Answers how many puts were refused.
+    pub(super) fn record_done(&mut self, log: &mut dyn FnMut(Entry<'_>)) -> u64 {
+        if let Some(windowed) = &mut self.windowed {
+            windowed.record_done(&mut |_| ());
+        }
+        if let Some(puts) = self.puts.as_mut().filter(|puts| !puts.is_empty()) {
+            for LoggedPut { key, value, timestamp } in puts.iter() {
+                log(Entry { key, value, timestamp });
+            }
+            puts.clear();
+        }
+        self.observed_before = self.observed;
+        std::mem::take(&mut self.refused)
+    }
+
+    /// A record failed: it was never there.
+    pub(super) fn record_failed(&mut self) {
+        if let Some(windowed) = &mut self.windowed {
+            windowed.record_failed();
+        }
+        if let Some(puts) = &mut self.puts {
+            puts.clear();
+        }
+        (self.observed, self.refused) = (self.observed_before, 0);
+    }
+
+    /// Whether a minute has passed in which rows were to be deleted.
+    #[inline]
+    pub(super) fn is_deletion_due(&self, stream_time: i64) -> bool {
+        let passed = Buckets::dead_below(self.observed.max(stream_time));
+        self.deleted_to.is_some_and(|deleted| Buckets::dead_below(deleted) < passed)
+    }
+
+    /// Deletes rows whose time to live has passed, as one record would: by `limit` rows of the index at most. Answers how
+    /// many it has looked at.
+    pub(super) fn delete_expired(
+        &mut self,
+        rows: &mut Overlay,
+        base: &dyn Read,
+        stream_time: i64,
+        limit: usize,
+    ) -> Result<usize> {
+        self.observe(stream_time);
+        let now = self.observed;
+        let Some(windowed) = self.windowed.as_mut() else { return Ok(0) };
+        let mut rows = LayerSpace { layer: rows, base, timestamp: now };
+        let mut index = LayerSpace { layer: windowed, base, timestamp: now };
+        let mut view = TtlKeyValue::new(&mut rows, &mut index, self.number, self.retention, now);
+        let expired = view.expire(limit).map_err(|e| Error::store("delete expired rows", e))?;
+        if !expired.more {
+            self.deleted_to = Some(now);
+        }
+        Ok(expired.deleted + expired.stale)
+    }
+
+    /// Up to this time nothing of the store is asked for in the windowed space any more.
+    pub(super) fn done_with(&self) -> i64 {
+        self.deleted_to.map_or(self.observed, |deleted| deleted.min(self.observed))
+    }
+}

@@ -1,0 +1,404 @@
+//! A task's stores: one shard per engine, one overlay per store over its space of a shard (D1, D2).
+
+mod expiry;
+mod shard;
+mod spaces;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use millpond_changelog::{RowLayout, ValueFormat};
+use millpond_store_api::{Engine, Read, ShardSpec, SpaceId, SpaceSpec};
+use millpond_topology::{self as topology, StoreAccess, StoreIndex, StoreType};
+
+use self::expiry::Expiring;
+pub(crate) use self::shard::TaskShard;
+use self::spaces::{Placed, Spaces, WINDOWED};
+use crate::error::{Error, Result};
+use crate::plan::StorePlan;
+use crate::state::{Budget, Chain, Entry, Overlay, OverlayOptions, make_dir};
+
+/// A store and what lies over it.
+pub(crate) struct TaskStore {
+    pub(crate) plan: StorePlan,
+    pub(crate) overlay: Overlay,
+    /// Which shard its rows are in.
+    pub(crate) shard: usize,
+    /// Where its rows are there.
+    pub(crate) rows: RowLayout,
+    expiring: Option<Box<Expiring>>,
+}
+
+impl TaskStore {
+    fn new(plan: &StorePlan, shard: usize, number: u16, caching: bool, budget: &Arc<Budget>) -> Self {
+        let rows = layout(plan, number);
+        let overlay = |options| Overlay::new(options).with_budget(budget);
+        let space = rows.own_space().unwrap_or(WINDOWED);
+        let options = OverlayOptions { space, caching: caching && plan.caching, keep_old: plan.forwards };
+        let expiring = Expiring::of(plan, number, overlay);
+        Self { plan: plan.clone(), overlay: overlay(options), shard, rows, expiring }
+    }
+
+    /// Its own overlay, and the one over the windowed space if it has rows in both.
+    pub(crate) fn overlays_mut(&mut self) -> impl Iterator<Item = &mut Overlay> {
+        let windowed = self.expiring.as_mut().and_then(|e| e.windowed.as_mut());
+        std::iter::once(&mut self.overlay).chain(windowed)
+    }
+
+    fn is_dirty(&self) -> bool {
+        let windowed = self.expiring.as_ref().and_then(|e| e.windowed.as_ref());
+        self.overlay.is_dirty() || windowed.is_some_and(Overlay::is_dirty)
+    }
+
+    #[inline]
+    fn access<'a>(&'a mut self, base: &'a dyn Read, at: Moment) -> StoreAccess<'a> {
+        let expiry = self.expiring.as_mut().map(|e| e.access(at.stream_time));
+        StoreAccess { layer: &mut self.overlay, base, timestamp: at.timestamp, expiry }
+    }
+
+    /// What its writes become in the changelog.
+    pub(crate) fn format(&self) -> LogFormat {
+        LogFormat { rows: self.rows, value: self.plan.format }
+    }
+
+    /// The greatest event time that counts for its rows, given its task's.
+    pub(crate) fn observe(&mut self, stream_time: i64) -> i64 {
+        match &mut self.expiring {
+            Some(expiring) => {
+                expiring.observe(stream_time);
+                expiring.observed()
+            }
+            None => stream_time,
+        }
+    }
+}
+
+/// How a store's rows become records of its changelog.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogFormat {
+    pub(crate) rows: RowLayout,
+    pub(crate) value: ValueFormat,
+}
+
+impl LogFormat {
+    /// The records of its changelog are puts of the store, not its rows.
+    fn is_logged_by_puts(self) -> bool {
+        matches!(self.rows, RowLayout::Versioned { .. })
+    }
+}
+
+/// The times of an access, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// The event time that writes are marked with.
+    pub(crate) timestamp: i64,
+    /// The greatest event time that the task has seen.
+    pub(crate) stream_time: i64,
+}
+
+/// Where the rows of a store with this number are.
+fn layout(plan: &StorePlan, number: u16) -> RowLayout {
+    let (space, windowed, store) = (SpaceId(number), WINDOWED, number);
+    let Some(kept) = plan.retention else { return RowLayout::KeyValue { space } };
+    match plan.kind {
+        StoreType::TtlKeyValue => RowLayout::Ttl { space, windowed, store, time_to_live: kept.millis },
+        StoreType::VersionedKeyValue => RowLayout::Versioned { space, windowed, store, history: kept.millis },
+        StoreType::Session | StoreType::SessionWithHeaders => {
+            RowLayout::Session { windowed, store, retention: kept.millis }
+        }
+        kind if kind.is_windowed() => {
+            RowLayout::Window { windowed, store, retention: kept.millis, duplicates: kept.duplicates }
+        }
+        _ => RowLayout::KeyValue { space },
+    }
+}
+
+/// All stores of a task.
+pub(crate) struct TaskStores {
+    shards: Vec<TaskShard>,
+    stores: Vec<TaskStore>,
+    /// By number in the topology: the place in `stores`.
+    places: Vec<Option<usize>>,
+}
+
+/// What a shard is opened with.
+pub(crate) struct ShardPlace {
+    pub(crate) engine: Arc<dyn Engine>,
+    /// `None` for engines that are not persistent.
+    pub(crate) dir: Option<PathBuf>,
+    /// Places in the task's stores.
+    pub(crate) stores: Vec<usize>,
+}
+
+impl TaskStores {
+    /// Opens the shards. `caching` is off for the whole application if `statestore.cache.max.bytes` is 0. `partition` is
+    /// that of the changelogs.
+    pub(crate) fn open(
+        plans: &[StorePlan],
+        places: Vec<ShardPlace>,
+        partition: i32,
+        caching: bool,
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
+        let mut shards = Vec::new();
+        let mut owners = vec![(0, 0); plans.len()];
+        for (shard, place) in places.into_iter().enumerate() {
+            let mine: Vec<&StorePlan> = place.stores.iter().filter_map(|i| plans.get(*i)).collect();
+            let (opened, placed) = open_shard(&place, &mine, partition)?;
+            for (store, placed) in place.stores.iter().zip(&placed) {
+                if let Some(owner) = owners.get_mut(*store) {
+                    *owner = (shard, placed.number);
+                }
+            }
+            shards.push(opened);
+        }
+        let stores =
+            plans.iter().zip(owners).map(|(plan, (s, number))| TaskStore::new(plan, s, number, caching, budget));
+        let mut stores = Self { shards, stores: stores.collect(), places: by_index(plans) };
+        stores.reset_times();
+        Ok(stores)
+    }
+
+    /// Stores over shards that hold nothing and take nothing: for a graph that is built to see whether it can be.
+    pub(crate) fn nothing(plans: &[StorePlan], caching: bool, budget: &Arc<Budget>) -> Self {
+        let stores = (0..).zip(plans).map(|(number, plan)| TaskStore::new(plan, 0, number, caching, budget)).collect();
+        Self { shards: vec![TaskShard::nothing()], stores, places: by_index(plans) }
+    }
+
+    /// Takes the stores' times from the shards, when these have come to stand for something else: after a restore, and when
+    /// an interval was given up.
+    pub(crate) fn reset_times(&mut self) {
+        for store in &mut self.stores {
+            let metadata = self.shards.get(store.shard).map(|s| &s.metadata);
+            if let Some(expiring) = &mut store.expiring {
+                expiring.reset(metadata.and_then(|m| m.stream_time(&store.plan.name)));
+            }
+        }
+    }
+
+    fn place(&self, store: StoreIndex) -> Option<usize> {
+        self.places.get(store.0 as usize).copied().flatten()
+    }
+
+    /// A store for one access.
+    #[inline]
+    pub(crate) fn access(&mut self, store: StoreIndex, at: Moment) -> Option<StoreAccess<'_>> {
+        let place = self.place(store)?;
+        let store = self.stores.get_mut(place)?;
+        let base: &dyn Read = &*self.shards.get(store.shard)?.shard;
+        Some(store.access(base, at))
+    }
+
+    /// Several different stores at once.
+    pub(crate) fn access_many(
+        &mut self,
+        which: [Option<StoreIndex>; 4],
+        at: Moment,
+    ) -> topology::Result<[Option<StoreAccess<'_>>; 4]> {
+        let places = which.map(|store| store.map(|s| (s, self.place(s))));
+        let mut found = [const { None }; 4];
+        for (n, place) in places.iter().enumerate() {
+            match place {
+                Some((store, None)) => return Err(super::foreign_store(*store)),
+                Some((_, place)) if places.iter().take(n).flatten().any(|(_, other)| other == place) => {
+                    let error = topology::Error::new(topology::ErrorKind::Topology, "use several stores");
+                    return Err(error.with("reason", "the same store was asked for twice at once"));
+                }
+                _ => {}
+            }
+        }
+        let shards = &self.shards;
+        for (place, store) in self.stores.iter_mut().enumerate() {
+            let wanted = places.iter().position(|p| p.is_some_and(|(_, at)| at == Some(place)));
+            let (Some(n), Some(shard)) = (wanted, shards.get(store.shard)) else { continue };
+            if let Some(slot) = found.get_mut(n) {
+                *slot = Some(store.access(&*shard.shard, at));
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn is_cached(&self, store: StoreIndex) -> bool {
+        self.place(store).and_then(|p| self.stores.get(p)).is_some_and(|s| s.overlay.options().caching)
+    }
+
+    pub(crate) fn stores(&self) -> &[TaskStore] {
+        &self.stores
+    }
+
+    pub(crate) fn shards(&self) -> &[TaskShard] {
+        &self.shards
+    }
+
+    pub(crate) fn shards_mut(&mut self) -> &mut [TaskShard] {
+        &mut self.shards
+    }
+
+    /// The stores, and the shards that they name by their places.
+    pub(crate) fn parts_mut(&mut self) -> (&mut [TaskStore], &mut [TaskShard]) {
+        (&mut self.stores, &mut self.shards)
+    }
+
+    /// A store's overlay and shard by place: for draining.
+    pub(crate) fn at(&mut self, place: usize) -> Option<(&mut TaskStore, &dyn Read)> {
+        let store = self.stores.get_mut(place)?;
+        let base: &dyn Read = &*self.shards.get(store.shard)?.shard;
+        Some((store, base))
+    }
+
+    /// A record is done: what it wrote to stores without caching goes to `log`, by store. Answers how many of its writes were
+    /// refused because they had expired.
+    #[inline]
+    pub(crate) fn record_done(&mut self, log: &mut dyn FnMut(usize, LogFormat, Entry<'_>)) -> u64 {
+        let mut refused = 0;
+        for (place, store) in self.stores.iter_mut().enumerate() {
+            let format = store.format();
+            match &mut store.expiring {
+                None => store.overlay.record_done(&mut |entry| log(place, format, entry)),
+                Some(expiring) if format.is_logged_by_puts() => {
+                    store.overlay.record_done(&mut |_| ());
+                    refused += expiring.record_done(&mut |entry| log(place, format, entry));
+                }
+                Some(expiring) => {
+                    store.overlay.record_done(&mut |entry| log(place, format, entry));
+                    refused += expiring.record_done(&mut |_| ());
+                }
+            }
+        }
+        refused
+    }
+
+    /// A record failed: none of its writes remain.
+    pub(crate) fn record_failed(&mut self) {
+        for store in &mut self.stores {
+            store.overlay.record_failed();
+            if let Some(expiring) = &mut store.expiring {
+                expiring.record_failed();
+            }
+        }
+    }
+
+    /// The first store with rows whose time to live has passed and that are not deleted yet.
+    pub(crate) fn first_with_expired(&self, stream_time: i64) -> Option<usize> {
+        self.stores.iter().position(|s| s.expiring.as_ref().is_some_and(|e| e.is_deletion_due(stream_time)))
+    }
+
+    /// Deletes expired rows of a store, as one record would; `limit` rows of its index at most. Answers how many it has looked
+    /// at.
+    pub(crate) fn delete_expired(&mut self, place: usize, stream_time: i64, limit: usize) -> Result<usize> {
+        let Some(TaskStore { overlay, shard, expiring: Some(expiring), .. }) = self.stores.get_mut(place) else {
+            return Ok(0);
+        };
+        let Some(shard) = self.shards.get(*shard) else { return Ok(0) };
+        expiring.delete_expired(overlay, &*shard.shard, stream_time, limit)
+    }
+
+    /// Whether anything was written that no shard has.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.stores.iter().any(TaskStore::is_dirty)
+    }
+
+    /// Applies a shard's part of the commit interval, with the metadata that stands in the shard, and lets go of what has
+    /// expired by it.
+    pub(crate) fn apply(&mut self, shard: usize, now: Duration) -> Result {
+        let Some(target) = self.shards.get_mut(shard) else { return Ok(()) };
+        let mut mine: Vec<&mut TaskStore> = self.stores.iter_mut().filter(|s| s.shard == shard).collect();
+        let mut writes = Chain::new(mine.iter_mut().flat_map(|s| s.overlays_mut()));
+        target.apply(&mut writes, now)?;
+        drop(writes);
+        mine.iter_mut().flat_map(|s| s.overlays_mut()).for_each(Overlay::applied);
+        let done_with = mine.iter().filter_map(|s| s.expiring.as_ref()).map(|e| e.done_with()).min();
+        done_with.map_or(Ok(()), |time| target.drop_expired(time))
+    }
+
+    /// Forgets all that no shard has, and the caches over them.
+    pub(crate) fn forget(&mut self) {
+        self.stores.iter_mut().for_each(|s| s.overlay.clear());
+        self.reset_times();
+    }
+
+    /// Flushes and closes all shards. The first error counts, all are closed.
+    pub(crate) fn close(self) -> Result {
+        let mut result = Ok(());
+        for shard in self.shards {
+            let closed = shard.shard.close().map_err(|e| Error::store("close a shard", e).with("engine", shard.engine));
+            result = result.and(closed);
+        }
+        result
+    }
+}
+
+/// By number in the topology: the place among a task's stores.
+fn by_index(plans: &[StorePlan]) -> Vec<Option<usize>> {
+    let highest = plans.iter().map(|p| p.index.0 as usize + 1).max().unwrap_or(0);
+    let mut places = vec![None; highest];
+    for (place, plan) in plans.iter().enumerate() {
+        if let Some(slot) = places.get_mut(plan.index.0 as usize) {
+            *slot = Some(place);
+        }
+    }
+    places
+}
+
+/// Opens a shard for its stores. The rows of one that has another form now are cleared first: they would be taken for what
+/// they are not. Its changelog gives it back, if it has one.
+fn open_shard(place: &ShardPlace, stores: &[&StorePlan], partition: i32) -> Result<(TaskShard, Vec<Placed>)> {
+    let (spaces, placed) = Spaces::assign(place.dir.as_deref(), stores)?;
+    let data = place.dir.as_deref().map(data_dir).transpose()?;
+    let specs = space_specs(stores, &placed);
+    // What such a store loses in a kill is not in any log.
+    let unlogged = stores.iter().any(|p| p.changelog.is_none());
+    let spec = ShardSpec { dir: data.as_deref(), spaces: &specs, unlogged };
+    let mut shard = TaskShard::open(&*place.engine, &spec)?;
+    for topic in stores.iter().filter_map(|p| p.former_changelog.as_deref()) {
+        // Its rows are no longer those of that log: if the store is logged again, the log is read from its start.
+        shard.metadata.forget_changelog(topic, partition);
+    }
+    let outdated: Vec<_> = stores.iter().zip(&placed).filter(|(_, placed)| placed.is_outdated).collect();
+    for (plan, placed) in &outdated {
+        let lost = plan.changelog.is_none();
+        tracing::warn!(store = plan.name, lost, "its rows were written for another kind or retention: it begins anew");
+        shard.metadata.forget_stream_time(&plan.name);
+        if let Some(topic) = &plan.changelog {
+            shard.metadata.forget_changelog(topic, partition);
+        }
+        let (space, store) = (SpaceId(placed.number), placed.number);
+        shard.clear(RowLayout::Versioned { space, windowed: WINDOWED, store, history: 0 })?;
+    }
+    if !outdated.is_empty() {
+        spaces.renew(stores)?;
+    }
+    Ok((shard, placed))
+}
+
+/// The spaces that a shard needs for its stores; of one that is to be cleared, all that it may ever have had rows in.
+fn space_specs(stores: &[&StorePlan], placed: &[Placed]) -> Vec<SpaceSpec> {
+    let mut specs = Vec::new();
+    let mut has_windowed = false;
+    for (plan, placed) in stores.iter().zip(placed) {
+        let rows = layout(plan, placed.number);
+        has_windowed |= rows.windowed().is_some() || placed.is_outdated;
+        if rows.own_space().is_some() || placed.is_outdated {
+            specs.push(SpaceSpec { id: SpaceId(placed.number), name: plan.name.clone(), expires: false });
+        }
+    }
+    if has_windowed {
+        specs.push(SpaceSpec { id: WINDOWED, name: "windowed".to_owned(), expires: true });
+    }
+    specs
+}
+
+/// The engine's own directory: what we keep beside it must not look like a file of the engine.
+fn data_dir(dir: &Path) -> Result<PathBuf> {
+    let data = dir.join("data");
+    make_dir("make a shard's directory", &data)?;
+    Ok(data)
+}
+
+impl std::fmt::Debug for TaskStores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.stores.iter().map(|s| s.plan.name.as_str()).collect();
+        f.debug_struct("TaskStores").field("stores", &names).field("shards", &self.shards.len()).finish_non_exhaustive()
+    }
+}
