@@ -94,8 +94,10 @@ impl<'a> Run<'a> {
             Action::Flush(how) => self.flush(how),
             Action::Durable => {
                 let durable = position(self.stack.shard().durable().expect("nothing has failed"));
-                self.durable = self.durable.max(durable);
                 self.draw.say(|| format!("batch {durable} is durable"));
+                let last = self.states.len() - 1;
+                assert!((self.durable..=last).contains(&durable), "after {} of {last}", self.durable);
+                self.durable = durable;
             }
             Action::Drop => self.drop_expired(),
             Action::Expire => {
