@@ -18,7 +18,9 @@ const TARGETS: &[(&str, &str, &str)] = &[
     ("mem", "millpond-store-mem", "conformance"),
     ("rocks", "millpond-store-rocks", "conformance"),
     ("custom", "millpond-example-custom-engine", "conformance"),
-    ("overlay", "millpond-runtime", "state_conformance"),
+    ("mem", "millpond-testkit", "stack"),
+    ("rocks", "millpond-store-rocks", "stack"),
+    ("custom", "millpond-example-custom-engine", "stack"),
 ];
 
 /// Runs the suite on all engines, or shows which cases notice each of the named faults.
@@ -32,7 +34,9 @@ pub(crate) fn run(options: &ConformanceOptions) -> Result<()> {
     setup::ensure_c()?;
     let mut report = Report::default();
     for (engine, package, target) in TARGETS {
-        let mut command = cargo(&["test", "--package", package, "--test", target, "--", "--color", "never"]);
+        let target = ["--package", package, "--all-features", "--test", target];
+        let mut command = cargo(&["test"]);
+        command.args(target).args(["--", "--color", "never"]);
         report.read(engine, &tests(&mut command)?);
     }
     print!("{}", report.table());

@@ -143,7 +143,7 @@ Looks at every file that git tracks or would track. The rules are in xtask/src/t
         help: "\
 cargo xtask bench [NAME] [-- CRITERION OPTIONS]
 
-  NAME        one bench target of crates/bench; all without it
+  NAME        one bench target, such as hot_path, kinds or scan; all without it
   -- OPTIONS  filters and options for criterion
 
 cargo xtask bench peer [OPTIONS]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use millpond_example_custom_engine::CustomEngine;
 use millpond_store_api::{
     Capabilities, Cursor, Direction, Empty, Engine, Flush, Range, Read, Result, Shard, ShardReader, ShardSpec, SpaceId,
     Writes,
@@ -18,6 +19,8 @@ pub enum EngineKind {
     Mem,
     /// RocksDB.
     Rocks,
+    /// The example of an engine by somebody else: redb.
+    Custom,
 }
 
 impl EngineKind {
@@ -27,6 +30,7 @@ impl EngineKind {
             Self::Null => "null",
             Self::Mem => "mem",
             Self::Rocks => "rocks",
+            Self::Custom => "custom",
         }
     }
 
@@ -38,6 +42,7 @@ impl EngineKind {
                 let settings = RocksSettings { shards: 1, ..RocksSettings::default() };
                 Arc::new(RocksEngine::new(settings).expect("the default settings are sensible"))
             }
+            Self::Custom => Arc::new(CustomEngine::default()),
         }
     }
 }

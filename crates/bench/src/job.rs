@@ -235,7 +235,7 @@ fn runtime_settings(settings: JobSettings, dir: &std::path::Path) -> Settings {
     const MIB: u64 = 1 << 20;
     Settings {
         guarantee: settings.guarantee,
-        state_dir: (settings.engine == EngineKind::Rocks).then(|| dir.to_owned()),
+        state_dir: matches!(settings.engine, EngineKind::Rocks | EngineKind::Custom).then(|| dir.to_owned()),
         memory_budget: Some(1_024 * MIB),
         cache_max: Some(match settings.sizing {
             Sizing::Large => 512 * MIB,

@@ -39,6 +39,9 @@ pub struct Options {
     pub max_poll_bytes: usize,
     /// How many bytes of unanswered records a producer takes before it says that it is full.
     pub buffer_bytes: usize,
+    /// How many milliseconds a record's time may lie ahead of the clock, in topics that do not say it
+    /// (`log.message.timestamp.after.max.ms`).
+    pub timestamp_after_max_ms: i64,
 }
 
 impl Default for Options {
@@ -53,6 +56,7 @@ impl Default for Options {
             max_poll_records: 500,
             max_poll_bytes: 1 << 20,
             buffer_bytes: 1 << 20,
+            timestamp_after_max_ms: 3_600_000,
         }
     }
 }

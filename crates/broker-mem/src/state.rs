@@ -157,7 +157,7 @@ pub(crate) struct Concurrent;
 impl State {
     fn new(options: Options) -> Self {
         Self {
-            topics: Topics::default(),
+            topics: Topics::with_timestamp_after_max(options.timestamp_after_max_ms),
             transactions: Transactions::default(),
             groups: Groups::default(),
             links: Links::default(),

@@ -77,16 +77,15 @@ impl Default for Rules {
 const RECORD_OVERHEAD: usize = 70;
 
 impl Rules {
-    fn parse(configs: &BTreeMap<String, String>, op: &'static str) -> Result<Self> {
-        let mut rules = Self::default();
+    fn parse(mut self, configs: &BTreeMap<String, String>, op: &'static str) -> Result<Self> {
         for (name, value) in configs {
             let known = CONFIG_NAMES.contains(&name.as_str());
-            if !known || !rules.set(name, value) {
+            if !known || !self.set(name, value) {
                 let text = if known { "bad value" } else { "unknown config" };
                 return Err(Error::new(ErrorKind::Fatal, op).with(text, name).with("value", value));
             }
         }
-        Ok(rules)
+        Ok(self)
     }
 
     /// False if the value is none of the config's.
@@ -166,6 +165,8 @@ pub(crate) struct Topic {
 /// All topics and their partitions.
 #[derive(Default)]
 pub(crate) struct Topics {
+    /// Of topics without configs of their own.
+    defaults: Rules,
     by_name: BTreeMap<Arc<str>, Topic>,
     /// By `LogId`; `None`: deleted.
     logs: Vec<Option<Log>>,
@@ -173,6 +174,12 @@ pub(crate) struct Topics {
 }
 
 impl Topics {
+    /// `message.timestamp.after.max.ms` of topics that do not say it.
+    pub(crate) fn with_timestamp_after_max(millis: i64) -> Self {
+        let defaults = Rules { timestamp_after_max_ms: millis, ..Rules::default() };
+        Self { defaults, ..Self::default() }
+    }
+
     pub(crate) fn create(&mut self, new: &NewTopic<'_>) -> Result<()> {
         let error = |kind| Error::new(kind, "create topic").with("topic", new.name);
         if !legal_name(new.name) {
@@ -189,7 +196,7 @@ impl Topics {
             return Err(error(ErrorKind::Fatal).with("code", code).with("remedy", "1 for an embedded broker"));
         }
         let configs: BTreeMap<_, _> = new.configs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let rules = Rules::parse(&configs, "create topic").map_err(|e| e.with("topic", new.name))?;
+        let rules = self.defaults.parse(&configs, "create topic").map_err(|e| e.with("topic", new.name))?;
         let first = self.logs.len() as u32;
         self.logs.extend((0..new.partitions).map(|_| Some(Log::new(rules))));
         self.created += 1;
@@ -206,7 +213,7 @@ impl Topics {
         let found = self.by_name.get_mut(topic).ok_or_else(|| unknown(op, topic))?;
         let mut all = found.configs.clone();
         all.extend(configs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
-        let rules = Rules::parse(&all, op).map_err(|e| e.with("topic", topic))?;
+        let rules = self.defaults.parse(&all, op).map_err(|e| e.with("topic", topic))?;
         found.configs = all;
         for log in &found.logs {
             if let Some(Some(log)) = self.logs.get_mut(log.0 as usize) {

@@ -77,6 +77,7 @@
 //! | you want | look at |
 //! |---|---|
 //! | operators and the Processor API | [`topology`] |
+//! | stores for processors: their kinds, what each is for and costs | `docs/stores.md`; [`topology::StoreSpec`] declares them, views such as [`topology::WindowView`] read and write them |
 //! | settings, state and progress of an application | [`runtime`] |
 //! | an engine of your own | [`store`] |
 //! | a broker of your own | [`broker`] |
@@ -140,7 +141,12 @@ pub use millpond_runtime::{App, Error, Result};
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-/// So do those of the page on Kafka.
+/// So do those of the page on stores.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/stores.md")]
+mod stores {}
+
+/// And those of the page on Kafka.
 #[cfg(all(doctest, feature = "kafka"))]
 #[doc = include_str!("../../../docs/running-on-kafka.md")]
 mod running_on_kafka {}

@@ -7,7 +7,22 @@ pub use millpond_runtime::{App, AppState, ErrorPolicy, Guarantee, Settings, Shut
 pub use millpond_store_mem::MemEngine as Memory;
 #[cfg(feature = "rocks")]
 pub use millpond_store_rocks::{RocksEngine as Rocks, RocksSettings};
+
+// Topologies, and processors in them.
 pub use millpond_topology::{
-    Consumed, Context, F64, FixedKeyRecord, Grouped, I32, I64, Init, Json, KeyValue, Materialized, Nullable, Processor,
-    Produced, Record, Repartitioned, Schedule, StoreRef, TimestampedKeyValue, Topology, Utf8,
+    Consumed, Context, FixedKeyRecord, Grouped, Headers, Init, Materialized, Processor, Produced, Record,
+    Repartitioned, Schedule, Topology,
+};
+
+// Stores of processors: how they are declared, their kinds, and what their rows are.
+pub use millpond_topology::{
+    AggregationWithHeaders, KeyValue, ListValue, ReadOnly, Session, SessionWithHeaders, StoreHandle, StoreRef,
+    StoreSpec, TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedWindow, TimestampedWindowWithHeaders,
+    TtlKeyValue, ValueAndTimestamp, ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord, Window, Windowed,
+};
+
+// Serdes, and what makes one.
+pub use millpond_topology::{
+    Bool, ByteArray, F32, F64, I16, I32, I64, Json, List, Nullable, Serde, SessionWindowed, TimeWindowed, U64, Utf8,
+    UuidText,
 };

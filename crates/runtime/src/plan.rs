@@ -35,6 +35,8 @@ pub(crate) struct StorePlan {
     pub(crate) format: ValueFormat,
     /// `None`: not logged.
     pub(crate) changelog: Option<String>,
+    /// The changelog that a store which is not logged may have had.
+    pub(crate) former_changelog: Option<String>,
     pub(crate) caching: bool,
     /// Somebody forwards what is drained, and wants old values.
     pub(crate) forwards: bool,

@@ -1,11 +1,12 @@
 //! The time-ordered buffer that keeps every row, over whatever space.
 
-use fastrand::Rng;
 use millpond_store_api::{ArrivalBuffer, BufferTotals, Direction, Error, ErrorKind, Range, SpaceMut};
 
-use crate::Subject;
+use crate::expiring::Times;
 use crate::kind::with;
 use crate::tools::{drain, kind};
+use crate::twin::ArrivalTwin;
+use crate::{Subject, twin};
 
 /// A row: time, key, value.
 type Timed = (i64, Vec<u8>, Vec<u8>);
@@ -14,11 +15,14 @@ fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut ArrivalBuffer<'_, d
     with(subject, |space| body(&mut ArrivalBuffer::new(space)))
 }
 
-fn put(subject: &mut dyn Subject, time: i64, key: &str, value: &str) {
+pub(crate) fn put(subject: &mut dyn Subject, time: i64, key: &str, value: &str) {
     view(subject, |buffer| buffer.put(time, key.as_bytes(), value.as_bytes())).expect("the row is put");
 }
 
-fn evict(subject: &mut dyn Subject, due: &mut dyn FnMut(i64, BufferTotals) -> bool) -> Vec<Timed> {
+/// Which rows an eviction takes.
+pub(crate) type Due<'a> = dyn FnMut(i64, BufferTotals) -> bool + 'a;
+
+pub(crate) fn evict(subject: &mut dyn Subject, due: &mut Due<'_>) -> Vec<Timed> {
     let mut rows = Vec::new();
     let evicted = view(subject, |buffer| {
         buffer.evict(due, &mut |row| {
@@ -30,11 +34,11 @@ fn evict(subject: &mut dyn Subject, due: &mut dyn FnMut(i64, BufferTotals) -> bo
     rows
 }
 
-fn up_to(bound: i64) -> impl FnMut(i64, BufferTotals) -> bool {
+pub(crate) fn up_to(bound: i64) -> impl FnMut(i64, BufferTotals) -> bool {
     move |time, _| time <= bound
 }
 
-fn state(subject: &mut dyn Subject) -> (u64, u64, Option<i64>) {
+pub(crate) fn state(subject: &mut dyn Subject) -> (u64, u64, Option<i64>) {
     view(subject, |buffer| {
         let totals = buffer.totals().expect("the totals are read");
         (totals.rows, totals.bytes, buffer.earliest().expect("the oldest row is found"))
@@ -142,33 +146,5 @@ pub fn damage_is_corrupt(subject: &mut dyn Subject) {
 
 /// Random puts and evictions against a sorted list.
 pub fn against_a_model(subject: &mut dyn Subject) {
-    let mut random = Rng::with_seed(12);
-    let mut model: Vec<Timed> = Vec::new();
-    for step in 0..1_200_u32 {
-        match random.u8(..10) {
-            0..6 => {
-                let (time, key) = (random.i64(-20..20), "k".repeat(random.usize(..4)));
-                put(subject, time, &key, &step.to_string());
-                let at = model.partition_point(|row| row.0 <= time);
-                model.insert(at, (time, key.into(), step.to_string().into()));
-            }
-            6 => {
-                let bound = random.i64(-25..10);
-                let due = model.partition_point(|row| row.0 <= bound);
-                assert_eq!(evict(subject, &mut up_to(bound)), model[..due], "step {step}");
-                model.drain(..due);
-            }
-            7 => {
-                let most = random.usize(..30);
-                let due = model.len().saturating_sub(most);
-                assert_eq!(evict(subject, &mut |_, held| held.rows > most as u64), model[..due], "step {step}");
-                model.drain(..due);
-            }
-            _ => {
-                let bytes: usize = model.iter().map(|row| row.1.len() + row.2.len()).sum();
-                let want = (model.len() as u64, bytes as u64, model.first().map(|row| row.0));
-                assert_eq!(state(subject), want, "step {step}");
-            }
-        }
-    }
+    twin::steps(subject, &mut [ArrivalTwin::default()], 12, Times::flowing(0), 1_200);
 }

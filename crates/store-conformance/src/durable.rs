@@ -167,6 +167,38 @@ pub fn waiting_behind_a_started_flush(harness: &dyn Harness) {
     assert_eq!(all(&*rig.open(), A).len(), 2);
 }
 
+/// As [`waiting_behind_a_started_flush`], where the batch behind it writes to other spaces than the one before, or to none. Several
+/// times, since it is a matter of who comes first.
+pub fn waiting_behind_a_flush_of_other_spaces(harness: &dyn Harness) {
+    let batches: [&[SpaceId]; 4] = [&[A, B], &[A], &[B], &[]];
+    for (i, (first, second)) in
+        (0_u32..).zip(batches.iter().flat_map(|first| batches.map(|second| (*first, second))).cycle().take(48))
+    {
+        let mut rig = Rig::new(harness);
+        let mut shard = rig.open();
+        let mut rows = 0;
+        for (spaces, metadata) in [(first, b"1"), (second, b"2")] {
+            let writes: Vec<_> = spaces.iter().map(|space| put(*space, metadata, b"v")).collect();
+            apply(&mut *shard, &writes, metadata);
+            rows += writes.len();
+            if metadata == b"1" {
+                shard.flush(Flush::Start).unwrap();
+            }
+        }
+        if i % 3 != 0 {
+            shard.flush(Flush::Wait).unwrap();
+            assert_eq!(shard.durable().unwrap(), Some(&b"2"[..]));
+            drop(shard);
+        } else {
+            shard.close().unwrap();
+        }
+        rig.restart();
+        let shard = rig.open();
+        assert_eq!(shard.committed(), Some(&b"2"[..]), "{first:?}, then {second:?}");
+        assert_eq!(all(&*shard, A).len() + all(&*shard, B).len(), rows, "{first:?}, then {second:?}");
+    }
+}
+
 /// Crash after crash: the state that was reached before is the start of the next process.
 pub fn repeated_crashes(harness: &dyn Harness) {
     let mut rig = Rig::new(harness);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 use fastrand::Rng;
-use millpond_store_api::{Direction, Keys, Range};
+use millpond_store_api::{Direction, Keys, Prefix, Range};
 
 pub(crate) const MINUTE: i64 = 60_000;
 
@@ -13,6 +13,7 @@ pub(crate) const MINUTE: i64 = 60_000;
 pub(crate) type TimedRow = (Vec<u8>, i64, i64, Vec<u8>);
 
 /// The rows of one store.
+#[derive(Clone)]
 pub(crate) struct Model {
     rows: BTreeMap<(Vec<u8>, i64, i64), Vec<u8>>,
     retention: i64,
@@ -56,6 +57,12 @@ impl Model {
         self.rows.get(&(key.to_vec(), time, second)).cloned()
     }
 
+    /// One of the rows: key, time, and what sorts behind it.
+    pub(crate) fn pick(&self, random: &mut Rng) -> Option<(Vec<u8>, i64, i64)> {
+        let at = random.usize(..self.rows.len().max(1));
+        self.rows.keys().nth(at).cloned()
+    }
+
     /// How many rows have a key and a time.
     pub(crate) fn count(&self, key: &[u8], time: i64) -> usize {
         self.rows.keys().filter(|(k, t, _)| k == key && *t == time).count()
@@ -92,6 +99,8 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
+    pub(crate) const ALL: Self = Self::Between(Unbounded, Unbounded);
+
     pub(crate) fn draw(random: &mut Rng) -> Self {
         let bound = |random: &mut Rng| match random.u8(..3) {
             0 => Unbounded,
@@ -113,6 +122,31 @@ impl Asked {
             Self::Prefix(prefix) => Keys::Prefix(prefix),
         }
     }
+
+    /// The same keys as a range of a space.
+    pub(crate) fn with_range<T>(&self, body: impl FnOnce(Range<'_>) -> T) -> T {
+        let lend = crate::tools::lend;
+        match self {
+            Self::One(key) => body(Range::new(Included(key), Included(key))),
+            Self::Between(lower, upper) => body(Range::new(lend(lower), lend(upper))),
+            Self::Prefix(prefix) => body(Prefix::new(prefix).range()),
+        }
+    }
+}
+
+impl std::fmt::Display for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = |bound: &Bound<Vec<u8>>, included, excluded| match bound {
+            Unbounded => "..".to_owned(),
+            Included(key) => format!("{included}{}", key.escape_ascii()),
+            Excluded(key) => format!("{excluded}{}", key.escape_ascii()),
+        };
+        match self {
+            Self::One(key) => write!(f, "`{}`", key.escape_ascii()),
+            Self::Between(lower, upper) => write!(f, "`{}` `{}`", text(lower, ">=", ">"), text(upper, "<=", "<")),
+            Self::Prefix(prefix) => write!(f, "`{}*`", prefix.escape_ascii()),
+        }
+    }
 }
 
 /// Up to two bytes that the escape is about: few enough to meet each other.
@@ -121,19 +155,31 @@ pub(crate) fn key(random: &mut Rng) -> Vec<u8> {
 }
 
 /// Which times a run is about.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Times {
-    /// Around a moment that goes on.
-    Flowing(i64),
+    /// Around a moment that goes on: from 15 units before it to one after it.
+    Flowing {
+        /// The moment.
+        now: i64,
+        /// Milliseconds.
+        unit: i64,
+    },
     /// The ends of `i64`, the beginning of 1970, and what is next to the borders of buckets.
     Edges,
 }
 
 impl Times {
+    /// In minutes.
+    pub(crate) const fn flowing(now: i64) -> Self {
+        Self::Flowing { now, unit: MINUTE }
+    }
+
     pub(crate) fn draw(self, random: &mut Rng) -> i64 {
         match self {
-            // Few enough to meet each other, on the borders of minutes and off them.
-            Self::Flowing(now) => (now + random.i64(-30..=2) * MINUTE / 2) + [0, 0, 1, -1, 77][random.usize(..5)],
+            // Few enough to meet each other, on the borders of units and off them.
+            Self::Flowing { now, unit } => {
+                (now + random.i64(-30..=2) * unit / 2) + [0, 0, 1, -1, unit / 779][random.usize(..5)]
+            }
             Self::Edges => {
                 let near = [i64::MIN, -1_000_000_000_000, -10 * MINUTE, 0, 10 * MINUTE, 1 << 48, i64::MAX];
                 near[random.usize(..near.len())].saturating_add(random.i64(-2..=2))
@@ -143,8 +189,15 @@ impl Times {
 
     /// Goes on, sometimes by a leap.
     pub(crate) fn pass(&mut self, random: &mut Rng) {
-        if let Self::Flowing(now) = self {
-            *now += if random.u8(..) == 0 { 20 * MINUTE } else { random.i64(0..2_000) };
+        if let Self::Flowing { now, unit } = self {
+            *now += if random.u8(..) == 0 { 20 * *unit } else { random.i64(0..=*unit / 30) };
+        }
+    }
+
+    /// Leaps so far that much of what was alive is dead.
+    pub(crate) fn leap(&mut self, random: &mut Rng) {
+        if let Self::Flowing { now, unit } = self {
+            *now += random.i64(0..15) * *unit;
         }
     }
 }

@@ -20,7 +20,7 @@ const RETENTIONS: [i64; 2] = [10 * MINUTE, 25 * MINUTE];
 
 impl Stores {
     fn new(seed: u64) -> Self {
-        let times = Times::Flowing(60 * MINUTE);
+        let times = Times::flowing(60 * MINUTE);
         Self { random: Rng::with_seed(seed), times, models: RETENTIONS.map(Model::new) }
     }
 

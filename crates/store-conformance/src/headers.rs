@@ -10,12 +10,12 @@ use crate::Subject;
 use crate::kind::with;
 use crate::tools::{BOTH, kind};
 
-type View<'a> = TimestampedKeyValueWithHeaders<'a, dyn SpaceMut + 'a>;
+pub(crate) type View<'a> = TimestampedKeyValueWithHeaders<'a, dyn SpaceMut + 'a>;
 
 /// A value: headers, time, bytes.
-type Stored = (Vec<(String, Option<Vec<u8>>)>, i64, Vec<u8>);
+pub(crate) type Stored = (Vec<(String, Option<Vec<u8>>)>, i64, Vec<u8>);
 
-fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut View<'_>) -> T) -> T {
+pub(crate) fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut View<'_>) -> T) -> T {
     with(subject, |space| body(&mut TimestampedKeyValueWithHeaders::new(space)))
 }
 
@@ -25,10 +25,22 @@ fn encoded(headers: &[Header<'_>]) -> Vec<u8> {
     bytes
 }
 
-fn put(subject: &mut dyn Subject, key: &[u8], headers: &[Header<'_>], timestamp: i64, value: &[u8]) {
+pub(crate) fn put(subject: &mut dyn Subject, key: &[u8], headers: &[Header<'_>], timestamp: i64, value: &[u8]) {
     let bytes = encoded(headers);
     let value = ValueTimestampHeaders { headers: Headers::from_bytes(&bytes), timestamp, value };
     view(subject, |store| store.put(key, value)).expect("the row is put");
+}
+
+pub(crate) fn try_put(
+    subject: &mut dyn Subject,
+    key: &[u8],
+    headers: &[Header<'_>],
+    timestamp: i64,
+    value: &[u8],
+) -> bool {
+    let bytes = encoded(headers);
+    let value = ValueTimestampHeaders { headers: Headers::from_bytes(&bytes), timestamp, value };
+    view(subject, |store| store.put_if_absent(key, value)).expect("the row is put")
 }
 
 fn stored(value: ValueTimestampHeaders<'_>) -> Stored {
@@ -39,8 +51,20 @@ fn stored(value: ValueTimestampHeaders<'_>) -> Stored {
     (headers.collect(), value.timestamp, value.value.to_vec())
 }
 
-fn get(subject: &mut dyn Subject, key: &[u8]) -> Option<Stored> {
+pub(crate) fn get(subject: &mut dyn Subject, key: &[u8]) -> Option<Stored> {
     view(subject, |store| store.get(key).map(|found| found.map(stored))).expect("the key is read")
+}
+
+pub(crate) fn rows(subject: &mut dyn Subject, range: Range<'_>, direction: Direction) -> Vec<(Vec<u8>, Stored)> {
+    let mut rows = Vec::new();
+    let walk = view(subject, |store| {
+        store.for_each(range, direction, &mut |row| {
+            rows.push((row.raw.key.to_vec(), stored(row.value)));
+            Ok(true)
+        })
+    });
+    walk.expect("the walk goes through");
+    rows
 }
 
 /// Headers come back in their order, with repeated names, without values and with empty ones.
@@ -68,10 +92,7 @@ pub fn a_put_replaces_everything(subject: &mut dyn Subject) {
 
 /// `put_if_absent` writes where there is nothing, and says so.
 pub fn put_if_absent(subject: &mut dyn Subject) {
-    let try_put = |subject: &mut dyn Subject, timestamp| {
-        let value = ValueTimestampHeaders { headers: Headers::NONE, timestamp, value: b"v" };
-        view(subject, |store| store.put_if_absent(b"k", value)).expect("the key is read and put")
-    };
+    let try_put = |subject: &mut dyn Subject, timestamp| try_put(subject, b"k", &[], timestamp, b"v");
     assert!(try_put(subject, 1));
     assert!(!try_put(subject, 2));
     assert_eq!(get(subject, b"k").map(|value| value.1), Some(1));

@@ -1,13 +1,12 @@
 //! The time-ordered buffer that keeps the last value of each key, over whatever space.
 
-use std::collections::BTreeMap;
-
-use fastrand::Rng;
 use millpond_store_api::{BufferTotals, Direction, Error, ErrorKind, KeyBuffer, Range, SpaceMut};
 
-use crate::Subject;
+use crate::expiring::Times;
 use crate::kind::with;
 use crate::tools::{drain, kind};
+use crate::twin::KeyTwin;
+use crate::{Subject, twin};
 
 /// A row: time, key, value.
 type Timed = (i64, Vec<u8>, Vec<u8>);
@@ -16,18 +15,22 @@ fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut KeyBuffer<'_, dyn S
     with(subject, |space| body(&mut KeyBuffer::new(space)))
 }
 
-fn put(subject: &mut dyn Subject, time: i64, key: &str, value: &str) -> i64 {
+pub(crate) fn put(subject: &mut dyn Subject, time: i64, key: &str, value: &str) -> i64 {
     view(subject, |buffer| buffer.put(time, key.as_bytes(), value.as_bytes())).expect("the row is put")
 }
 
-fn get(subject: &mut dyn Subject, key: &str) -> Option<(i64, String)> {
+pub(crate) fn remove_row(subject: &mut dyn Subject, key: &str) -> bool {
+    view(subject, |buffer| buffer.remove(key.as_bytes())).expect("the row is removed")
+}
+
+pub(crate) fn get(subject: &mut dyn Subject, key: &str) -> Option<(i64, String)> {
     view(subject, |buffer| {
         let found = buffer.get(key.as_bytes()).expect("the key is read")?;
         Some((found.timestamp, String::from_utf8(found.value.to_vec()).expect("the case's values are text")))
     })
 }
 
-fn evict(subject: &mut dyn Subject, due: &mut dyn FnMut(i64, BufferTotals) -> bool) -> Vec<Timed> {
+pub(crate) fn evict(subject: &mut dyn Subject, due: &mut dyn FnMut(i64, BufferTotals) -> bool) -> Vec<Timed> {
     let mut rows = Vec::new();
     let evicted = view(subject, |buffer| {
         buffer.evict(due, &mut |row| {
@@ -39,11 +42,11 @@ fn evict(subject: &mut dyn Subject, due: &mut dyn FnMut(i64, BufferTotals) -> bo
     rows
 }
 
-fn up_to(bound: i64) -> impl FnMut(i64, BufferTotals) -> bool {
+pub(crate) fn up_to(bound: i64) -> impl FnMut(i64, BufferTotals) -> bool {
     move |time, _| time <= bound
 }
 
-fn state(subject: &mut dyn Subject) -> (u64, u64, Option<i64>) {
+pub(crate) fn state(subject: &mut dyn Subject) -> (u64, u64, Option<i64>) {
     view(subject, |buffer| {
         let totals = buffer.totals().expect("the totals are read");
         (totals.rows, totals.bytes, buffer.earliest().expect("the oldest row is found"))
@@ -93,15 +96,14 @@ pub fn rows_come_out_by_time_and_key(subject: &mut dyn Subject) {
 pub fn remove(subject: &mut dyn Subject) {
     put(subject, 1, "a", "1");
     put(subject, 2, "b", "22");
-    let remove = |subject: &mut dyn Subject, key: &[u8]| view(subject, |buffer| buffer.remove(key)).unwrap();
-    assert!(remove(subject, b"a"));
-    assert!(!remove(subject, b"a"));
-    assert!(!remove(subject, b"c"));
+    assert!(remove_row(subject, "a"));
+    assert!(!remove_row(subject, "a"));
+    assert!(!remove_row(subject, "c"));
     assert_eq!(state(subject), (1, 3, Some(2)));
     put(subject, 3, "a", "new");
     assert_eq!(evict(subject, &mut up_to(9)), timed(&[(2, "b", "22"), (3, "a", "new")]));
     put(subject, 4, "a", "last");
-    assert!(remove(subject, b"a"));
+    assert!(remove_row(subject, "a"));
     assert_eq!(state(subject), (0, 0, None));
 }
 
@@ -110,7 +112,7 @@ pub fn an_empty_buffer_has_no_rows(subject: &mut dyn Subject) {
     for i in 0..1_000_i64 {
         put(subject, i % 50, &(i % 300).to_string(), "value");
     }
-    view(subject, |buffer| buffer.remove(b"7")).unwrap();
+    assert!(remove_row(subject, "7"));
     assert_eq!(evict(subject, &mut up_to(i64::MAX)).len(), 299);
     let rows = with(subject, |space| drain(&mut *space.scan(Range::ALL, Direction::Forward).unwrap()));
     assert!(rows.is_empty(), "{} rows are left", rows.len());
@@ -144,34 +146,5 @@ pub fn damage_is_corrupt(subject: &mut dyn Subject) {
 
 /// Random puts, removals, gets and evictions against a map.
 pub fn against_a_model(subject: &mut dyn Subject) {
-    let mut random = Rng::with_seed(13);
-    let mut model: BTreeMap<String, (i64, String)> = BTreeMap::new();
-    for step in 0..1_200_u32 {
-        let key = "k".repeat(random.usize(..9));
-        match random.u8(..10) {
-            0..5 => {
-                let (time, value) = (random.i64(-20..20), "v".repeat(random.usize(..30)));
-                let waiting = model.entry(key.clone()).or_insert((time, String::new()));
-                waiting.1.clone_from(&value);
-                assert_eq!(put(subject, time, &key, &value), waiting.0, "step {step}");
-            }
-            5 => {
-                let removed = view(subject, |buffer| buffer.remove(key.as_bytes())).unwrap();
-                assert_eq!(removed, model.remove(&key).is_some(), "step {step}");
-            }
-            6 => {
-                let bound = random.i64(-25..10);
-                let mut due: Vec<Timed> =
-                    model.extract_if(.., |_, row| row.0 <= bound).map(|(k, (t, v))| (t, k.into(), v.into())).collect();
-                due.sort();
-                assert_eq!(evict(subject, &mut up_to(bound)), due, "step {step}");
-            }
-            7 => assert_eq!(get(subject, &key), model.get(&key).cloned(), "step {step}"),
-            _ => {
-                let bytes: usize = model.iter().map(|(key, row)| key.len() + row.1.len()).sum();
-                let want = (model.len() as u64, bytes as u64, model.values().map(|row| row.0).min());
-                assert_eq!(state(subject), want, "step {step}");
-            }
-        }
-    }
+    twin::steps(subject, &mut [KeyTwin::default()], 13, Times::flowing(0), 1_200);
 }

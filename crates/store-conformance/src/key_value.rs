@@ -6,28 +6,30 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use fastrand::Rng;
 use millpond_store_api::{Chunk, Direction, KeyValue, Range, SpaceMut};
 
-use crate::Subject;
+use crate::expiring::Times;
 use crate::kind::with;
-use crate::tools::{BOTH, Bounds, Rows, assert_bytes, assert_rows, drain, expected, lend, next_key, rows_of};
+use crate::tools::{BOTH, Bounds, Rows, assert_bytes, assert_rows, drain, expected, next_key, rows_of};
+use crate::twin::{Plain, RowsTwin};
+use crate::{Subject, twin};
 
 /// Calls the body with a view of the store.
-fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut KeyValue<'_, dyn SpaceMut + '_>) -> T) -> T {
+pub(crate) fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut KeyValue<'_, dyn SpaceMut + '_>) -> T) -> T {
     with(subject, |space| body(&mut KeyValue::new(space)))
 }
 
-fn put(subject: &mut dyn Subject, key: &[u8], value: &[u8]) {
+pub(crate) fn put(subject: &mut dyn Subject, key: &[u8], value: &[u8]) {
     view(subject, |store| store.put(key, value)).expect("the row is put");
 }
 
-fn delete(subject: &mut dyn Subject, key: &[u8]) {
+pub(crate) fn delete(subject: &mut dyn Subject, key: &[u8]) {
     view(subject, |store| store.delete(key)).expect("the row is deleted");
 }
 
-fn get(subject: &mut dyn Subject, key: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn get(subject: &mut dyn Subject, key: &[u8]) -> Option<Vec<u8>> {
     view(subject, |store| store.get(key).map(|value| value.map(<[u8]>::to_vec))).expect("the key is read")
 }
 
-fn range(subject: &mut dyn Subject, lower: Bound<&[u8]>, upper: Bound<&[u8]>, direction: Direction) -> Rows {
+pub(crate) fn range(subject: &mut dyn Subject, lower: Bound<&[u8]>, upper: Bound<&[u8]>, direction: Direction) -> Rows {
     view(subject, |store| drain(&mut *store.range(lower, upper, direction).expect("the walk opens")))
 }
 
@@ -80,7 +82,7 @@ pub fn empty_is_not_absent(subject: &mut dyn Subject) {
 }
 
 /// `put_if_absent` writes where there is nothing, and says so; a key that was deleted is absent again.
-pub fn put_if_absent(subject: &mut dyn Subject) {
+pub fn b031_put_if_absent(subject: &mut dyn Subject) {
     let try_put = |subject: &mut dyn Subject, value: &[u8]| view(subject, |s| s.put_if_absent(b"k", value)).unwrap();
     assert!(try_put(subject, b"1"));
     assert!(!try_put(subject, b"2"));
@@ -127,7 +129,7 @@ pub fn b126_approximate_num_entries(subject: &mut dyn Subject) {
 }
 
 /// Bounds that are included, excluded, open, equal, inverted and between keys.
-pub fn bounds(subject: &mut dyn Subject) {
+pub fn b026_bounds(subject: &mut dyn Subject) {
     with_keys(subject, &[b"a", b"b", b"c", b"d"]);
     let cases: [(Bounds<'_>, &[&[u8]]); 11] = [
         ((Included(b"b"), Included(b"c")), &[b"b", b"c"]),
@@ -151,7 +153,7 @@ pub fn bounds(subject: &mut dyn Subject) {
 }
 
 /// Prefixes that no key follows: `FF`, `FF FF`, and the empty one.
-pub fn prefixes(subject: &mut dyn Subject) {
+pub fn b025_prefixes_without_a_successor(subject: &mut dyn Subject) {
     let keys: [&[u8]; 8] =
         [b"\x7F", b"\xFE", b"\xFE\xFF", b"\xFF", b"\xFF\x01", b"\xFF\x7F", b"\xFF\xFF", b"\xFF\xFF\xFF"];
     with_keys(subject, &keys);
@@ -186,7 +188,7 @@ pub fn reverse_is_the_mirror(subject: &mut dyn Subject) {
 }
 
 /// A row that lies below and is deleted above is neither found nor listed; put again, it is the new one.
-pub fn a_delete_hides_what_lies_below(subject: &mut dyn Subject) {
+pub fn b034_a_delete_hides_what_lies_below(subject: &mut dyn Subject) {
     put(subject, b"k", b"1");
     subject.settle();
     delete(subject, b"k");
@@ -212,7 +214,7 @@ pub fn a_key_that_came_and_went(subject: &mut dyn Subject) {
 }
 
 /// Deletes above that are ahead of the rows below, or belong to none of them, hide exactly their keys.
-pub fn deletes_ahead_of_the_rows_below(subject: &mut dyn Subject) {
+pub fn b035_deletes_ahead_of_the_rows_below(subject: &mut dyn Subject) {
     with_keys(subject, &[b"3", b"5", b"7", b"9"]);
     subject.settle();
     delete(subject, b"1");
@@ -312,7 +314,7 @@ pub fn two_walks_at_once(subject: &mut dyn Subject) {
 }
 
 /// A store is emptied while it is walked, a chunk at a time: each row is seen once, a deleted one is gone at once.
-pub fn deleting_between_chunks(subject: &mut dyn Subject) {
+pub fn b027_deleting_between_chunks(subject: &mut dyn Subject) {
     for direction in BOTH {
         for i in 0..50_u8 {
             put(subject, &[i], &[i]);
@@ -373,7 +375,7 @@ pub fn sizes(subject: &mut dyn Subject) {
 }
 
 /// Numbers written big endian with the sign bit flipped sort as numbers do, negative ones first.
-pub fn order_preserving_numbers(subject: &mut dyn Subject) {
+pub fn b028_order_preserving_numbers(subject: &mut dyn Subject) {
     let encode = |n: i64| (n ^ i64::MIN).to_be_bytes();
     let decode = |row: &(Vec<u8>, Vec<u8>)| i64::from_be_bytes(row.0[..].try_into().expect("eight bytes")) ^ i64::MIN;
     for n in [5, -1, 1, i64::MIN, 0, -5, i64::MAX] {
@@ -386,45 +388,7 @@ pub fn order_preserving_numbers(subject: &mut dyn Subject) {
     assert_eq!(got.iter().map(decode).collect::<Vec<_>>(), [i64::MAX, 5, 1, 0, -1, -5, i64::MIN]);
 }
 
-/// Random puts, deletes, settlements, gets and ranges against an ordered map.
+/// Random puts, deletes, gets, ranges and walks with seeks against an ordered map.
 pub fn against_a_model(subject: &mut dyn Subject) {
-    let mut random = Rng::with_seed(7);
-    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-    let draw = |random: &mut Rng| -> Vec<u8> {
-        (0..random.usize(..4)).map(|_| [0, 1, b'a', 0xFF][random.usize(..4)]).collect()
-    };
-    for step in 0..1_500_u32 {
-        let key = draw(&mut random);
-        match random.u8(..10) {
-            0..3 => {
-                put(subject, &key, &step.to_be_bytes());
-                model.insert(key, step.to_be_bytes().to_vec());
-            }
-            3..5 => {
-                delete(subject, &key);
-                model.remove(&key);
-            }
-            5 => subject.settle(),
-            6 => {
-                let absent = view(subject, |store| store.put_if_absent(&key, b"new")).unwrap();
-                assert_eq!(absent, !model.contains_key(&key), "step {step}");
-                model.entry(key).or_insert_with(|| b"new".to_vec());
-            }
-            7 => assert_eq!(get(subject, &key).as_ref(), model.get(&key), "step {step}"),
-            _ => {
-                let bound =
-                    |random: &mut Rng, key| [Included(key), Excluded(Vec::new()), Unbounded][random.usize(..3)].clone();
-                let (lower, upper) = (bound(&mut random, key), {
-                    let key = draw(&mut random);
-                    bound(&mut random, key)
-                });
-                let direction = BOTH[random.usize(..2)];
-                let rows: Rows = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-                let want = expected(&rows, Range::new(lend(&lower), lend(&upper)), direction);
-                let got = range(subject, lend(&lower), lend(&upper), direction);
-                assert_rows(&got, &want, &format!("step {step}, {direction:?}"));
-            }
-        }
-    }
-    assert_store(subject, &model.into_iter().collect::<Rows>());
+    twin::steps(subject, &mut [RowsTwin::<Plain>::default()], 7, Times::flowing(0), 1_500);
 }

@@ -47,6 +47,11 @@
 //!
 //! [`faults`] has ten engines that are wrong in one way each, and says which cases notice.
 //!
+//! # Random histories
+//!
+//! [`history`] drives stores of all kinds in one shard, with failing records, aborts, crashes and restarts, beside plain models.
+//! It needs what lies between stores and shard, so `millpond-testkit` runs it (feature `store-conformance`).
+//!
 //! # Cases of a store kind
 //!
 //! [`key_value`], [`timestamped`], [`headers`], [`ttl`], [`versioned`], [`window`], [`session`], [`list_value`],
@@ -71,6 +76,7 @@ pub mod expiry;
 pub mod faults;
 mod harness;
 pub mod headers;
+pub mod history;
 pub mod key_buffer;
 pub mod key_value;
 pub mod keys;
@@ -84,6 +90,7 @@ pub mod shard;
 pub mod timestamped;
 mod tools;
 pub mod ttl;
+mod twin;
 pub mod unlogged;
 pub mod versioned;
 pub mod volatile;

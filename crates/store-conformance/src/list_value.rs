@@ -1,31 +1,35 @@
 //! The list-value store, over whatever space.
 
-use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 
-use fastrand::Rng;
 use millpond_store_api::{Direction, ErrorKind, ListValue, Range, SpaceMut};
 
-use crate::Subject;
+use crate::expiring::Times;
 use crate::kind::with;
 use crate::tools::{BOTH, Rows, kind};
+use crate::twin::ListTwin;
+use crate::{Subject, twin};
 
 fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut ListValue<'_, dyn SpaceMut + '_>) -> T) -> T {
     with(subject, |space| body(&mut ListValue::new(space)))
 }
 
-fn append(subject: &mut dyn Subject, key: &[u8], value: &[u8]) {
+pub(crate) fn append(subject: &mut dyn Subject, key: &[u8], value: &[u8]) {
     view(subject, |store| store.append(key, value)).expect("the value is appended");
 }
 
-fn get(subject: &mut dyn Subject, key: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn delete(subject: &mut dyn Subject, key: &[u8]) {
+    view(subject, |store| store.delete(key)).expect("the list is deleted");
+}
+
+pub(crate) fn get(subject: &mut dyn Subject, key: &[u8]) -> Option<Vec<Vec<u8>>> {
     view(subject, |store| {
         let values = store.get(key).expect("the key is read")?;
         Some(values.map(|value| value.expect("the list is sound").to_vec()).collect())
     })
 }
 
-fn walk(subject: &mut dyn Subject, range: Range<'_>, direction: Direction) -> Rows {
+pub(crate) fn walk(subject: &mut dyn Subject, range: Range<'_>, direction: Direction) -> Rows {
     let mut rows = Rows::new();
     let walk = view(subject, |store| {
         store.for_each(range, direction, &mut |row| {
@@ -45,7 +49,7 @@ pub fn append_and_delete(subject: &mut dyn Subject) {
     }
     append(subject, b"", b"of the empty key");
     assert_eq!(get(subject, b"k"), Some(vec![b"2".to_vec(), Vec::new(), b"1".to_vec(), b"2".to_vec()]));
-    view(subject, |store| store.delete(b"k")).unwrap();
+    delete(subject, b"k");
     assert_eq!(get(subject, b"k"), None);
     append(subject, b"k", b"again");
     assert_eq!(get(subject, b"k"), Some(vec![b"again".to_vec()]));
@@ -116,30 +120,5 @@ pub fn damage_is_corrupt(subject: &mut dyn Subject) {
 
 /// Random appends, deletes and walks against lists in a map.
 pub fn against_a_model(subject: &mut dyn Subject) {
-    let mut random = Rng::with_seed(11);
-    let mut model: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
-    for step in 0..600_u32 {
-        let key = vec![b'k'; random.usize(..4)];
-        match random.u8(..10) {
-            0..6 => {
-                let value = vec![random.u8(..); random.usize(..40)];
-                append(subject, &key, &value);
-                model.entry(key).or_default().push(value);
-            }
-            6 => {
-                view(subject, |store| store.delete(&key)).unwrap();
-                model.remove(&key);
-            }
-            7 => assert_eq!(get(subject, &key).as_ref(), model.get(&key), "step {step}"),
-            _ => {
-                let direction = BOTH[random.usize(..2)];
-                let mut want: Rows =
-                    model.iter().flat_map(|(k, list)| list.iter().map(|v| (k.clone(), v.clone()))).collect();
-                if direction == Direction::Reverse {
-                    want.reverse();
-                }
-                assert_eq!(walk(subject, Range::ALL, direction), want, "step {step}, {direction:?}");
-            }
-        }
-    }
+    twin::steps(subject, &mut [ListTwin::default()], 11, Times::flowing(0), 600);
 }

@@ -3,26 +3,27 @@
 use std::cell::Cell;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-use fastrand::Rng;
 use millpond_store_api::schema::Buckets;
 use millpond_store_api::{Direction, ErrorKind, Keys, Session, SessionScan, Sessions, SpaceMut};
 
-use crate::Subject;
 use crate::counting::Counting;
-use crate::expiring::{Asked, MINUTE, Model, TimedRow, Times, key};
+use crate::expiring::{MINUTE, TimedRow, Times};
 use crate::keys::adversarial;
 use crate::tools::{BOTH, kind};
+use crate::twin::SessionTwin;
 use crate::window::store::Store as WindowStore;
+use crate::{Subject, twin};
 
 /// Makes a view for each access and keeps the observed time between them.
-struct Store {
+#[derive(Clone, Copy)]
+pub(crate) struct Store {
     number: u16,
     retention: i64,
-    now: i64,
+    pub(crate) now: i64,
 }
 
 impl Store {
-    fn new(number: u16, retention: i64) -> Self {
+    pub(crate) fn new(number: u16, retention: i64) -> Self {
         Self { number, retention, now: i64::MIN }
     }
 
@@ -38,23 +39,23 @@ impl Store {
     }
 
     #[track_caller]
-    fn put(&mut self, subject: &mut dyn Subject, key: &[u8], start: i64, end: i64, value: &[u8]) -> bool {
+    pub(crate) fn put(&mut self, subject: &mut dyn Subject, key: &[u8], start: i64, end: i64, value: &[u8]) -> bool {
         self.view(subject, |store| store.put(key, start, end, Some(value))).expect("the row is put")
     }
 
     #[track_caller]
-    fn remove(&mut self, subject: &mut dyn Subject, key: &[u8], start: i64, end: i64) -> bool {
+    pub(crate) fn remove(&mut self, subject: &mut dyn Subject, key: &[u8], start: i64, end: i64) -> bool {
         self.view(subject, |store| store.remove(key, start, end)).expect("the row is removed")
     }
 
     #[track_caller]
-    fn get(&mut self, subject: &mut dyn Subject, key: &[u8], start: i64, end: i64) -> Option<Vec<u8>> {
+    pub(crate) fn get(&mut self, subject: &mut dyn Subject, key: &[u8], start: i64, end: i64) -> Option<Vec<u8>> {
         self.view(subject, |store| store.fetch_session(key, start, end).map(|value| value.map(<[u8]>::to_vec)))
             .expect("the row is read")
     }
 
     #[track_caller]
-    fn scan(&mut self, subject: &mut dyn Subject, of: Sessions<'_>, direction: Direction) -> Vec<TimedRow> {
+    pub(crate) fn scan(&mut self, subject: &mut dyn Subject, of: Sessions<'_>, direction: Direction) -> Vec<TimedRow> {
         self.view(subject, |store| rows(store.scan(of, direction).expect("the scan opens")))
     }
 
@@ -83,7 +84,7 @@ fn rows(mut scan: SessionScan<'_>) -> Vec<TimedRow> {
 }
 
 /// Rows as text: `key[start,end]=value`.
-fn text(rows: &[TimedRow]) -> String {
+pub(crate) fn text(rows: &[TimedRow]) -> String {
     let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let rows: Vec<_> =
         rows.iter().map(|(key, end, start, value)| format!("{}[{start},{end}]={}", show(key), show(value))).collect();
@@ -303,6 +304,46 @@ pub fn one_seek_at_most_for_each_bucket(subject: &mut dyn Subject) {
     }
 }
 
+/// A scan in chunks, which goes on over writes, places a cursor once at most for each bucket and chunk: for one key in those
+/// buckets only that the chunk's sessions are in.
+pub fn one_seek_at_most_for_each_bucket_and_chunk(subject: &mut dyn Subject) {
+    let mut store = Store::new(8, 8 * 60 * MINUTE);
+    for hour in 0..8 {
+        for (key, minute) in [("j", 1), ("k", 1), ("k", 59), ("l", 1)] {
+            let end = (hour * 60 + minute) * MINUTE;
+            store.put(subject, key.as_bytes(), end - 5, end, b"");
+        }
+    }
+    for direction in BOTH {
+        for (of, count, most) in
+            [(Sessions::of(Keys::One(b"k")), 16, 3), (Sessions::of(Keys::ALL), 32, Buckets::MAX_ALIVE)]
+        {
+            let (mut found, mut place) = (0, None::<Vec<u8>>);
+            loop {
+                let (placed, before) = (Cell::new(0), found);
+                subject.with(&mut |space| {
+                    let mut space = Counting::new(space, &placed);
+                    let view = Session::new(&mut space, store.number, store.retention, store.now);
+                    let scan = match &place {
+                        Some(place) => view.resume(of, direction, place),
+                        None => view.scan(of, direction),
+                    };
+                    let mut scan = scan.expect("the scan opens");
+                    while found - before < 4 && scan.next().expect("the scan moves").is_some() {
+                        found += 1;
+                        place = scan.place().map(<[u8]>::to_vec);
+                    }
+                });
+                assert!(placed.get() <= most, "{} seeks for 4 of {count} sessions, {direction:?}", placed.get());
+                if found == before {
+                    break;
+                }
+            }
+            assert_eq!(found, count);
+        }
+    }
+}
+
 /// A scan goes on behind its place; rows put or removed meanwhile where it has been are not seen again.
 pub fn a_scan_is_resumed_behind_its_place(subject: &mut dyn Subject) {
     let mut store = Store::new(7, 60 * MINUTE);
@@ -354,60 +395,16 @@ pub fn sessions_beside_windows(subject: &mut dyn Subject) {
     assert!(after.all(subject).iter().all(|(.., value)| value == b"after"));
 }
 
-/// One random operation on a store and its model.
-fn step(store: &mut Store, model: &mut Model, subject: &mut dyn Subject, random: &mut Rng, times: Times) {
-    let (key, end) = (key(random), times.draw(random));
-    let start = end.saturating_sub(random.i64(0..4) * [1, MINUTE][random.usize(..2)]);
-    match random.u8(..10) {
-        0..5 => {
-            let value = random.u16(..).to_be_bytes();
-            let alive = model.put(&key, end, start, Some(&value));
-            assert_eq!(store.put(subject, &key, start, end, &value), alive, "{end} at {}", model.now);
-        }
-        5 => assert_eq!(store.remove(subject, &key, start, end), model.put(&key, end, start, None)),
-        6 => assert_eq!(store.get(subject, &key, start, end), model.get(&key, end, start)),
-        _ => {
-            let (asked, direction) = (Asked::draw(random), BOTH[random.usize(..2)]);
-            let (earliest_end, latest_start) = (times.draw(random), times.draw(random));
-            let latest_end = if random.bool() { i64::MAX } else { times.draw(random) };
-            let want = model.scan(asked.keys(), (earliest_end, latest_end), latest_start, direction);
-            let of = Sessions { keys: asked.keys(), earliest_end, latest_end, latest_start };
-            let got = store.scan(subject, of, direction);
-            assert!(got == want, "{direction:?} {of:?}: {} instead of {}", text(&got), text(&want));
-        }
-    }
-    assert_eq!(store.now, model.now, "the observed time");
-}
-
 /// Ten thousand puts, removals, gets and scans, over hours of event time with late sessions.
 pub fn against_a_model(subject: &mut dyn Subject) {
-    let mut random = Rng::with_seed(21);
-    let mut times = Times::Flowing(-60 * MINUTE);
-    let mut pairs = [90, 5 * MINUTE, 12 * MINUTE].map(|retention| (Store::new(1, retention), Model::new(retention)));
-    for (number, (store, _)) in (0..).zip(&mut pairs) {
-        store.number = number;
-    }
-    for _ in 0..10_000 {
-        times.pass(&mut random);
-        let (store, model) = &mut pairs[random.usize(..3)];
-        step(store, model, subject, &mut random, times);
-        if random.u8(..50) == 0 {
-            subject.settle();
-        }
-    }
-    for (store, model) in &mut pairs {
-        assert!(store.all(subject) == model.scan(Keys::ALL, (i64::MIN, i64::MAX), i64::MAX, Direction::Forward));
-    }
+    let mut twins = [(0, 90), (1, 5 * MINUTE), (2, 12 * MINUTE)].map(|(n, retention)| SessionTwin::new(n, retention));
+    twin::steps(subject, &mut twins, 21, Times::flowing(-60 * MINUTE), 10_000);
 }
 
 /// Times at the ends of `i64` and at the borders of buckets, with retentions of every size.
 pub fn times_at_the_edges_against_a_model(subject: &mut dyn Subject) {
-    let mut random = Rng::with_seed(22);
     for round in 0..60_u16 {
         let retention = [1, MINUTE, 8 * MINUTE + 1, 1 << 47, i64::MAX][usize::from(round) % 5];
-        let (mut store, mut model) = (Store::new(round, retention), Model::new(retention));
-        for _ in 0..50 {
-            step(&mut store, &mut model, subject, &mut random, Times::Edges);
-        }
+        twin::steps(subject, &mut [SessionTwin::new(round, retention)], 22 + u64::from(round), Times::Edges, 50);
     }
 }

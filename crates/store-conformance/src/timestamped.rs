@@ -9,22 +9,29 @@ use crate::kind::with;
 use crate::tools::{BOTH, kind};
 
 /// A row: key, time, value.
-type Timed = (Vec<u8>, i64, Vec<u8>);
+pub(crate) type Timed = (Vec<u8>, i64, Vec<u8>);
 
-fn view<T>(subject: &mut dyn Subject, body: impl FnOnce(&mut TimestampedKeyValue<'_, dyn SpaceMut + '_>) -> T) -> T {
+pub(crate) fn view<T>(
+    subject: &mut dyn Subject,
+    body: impl FnOnce(&mut TimestampedKeyValue<'_, dyn SpaceMut + '_>) -> T,
+) -> T {
     with(subject, |space| body(&mut TimestampedKeyValue::new(space)))
 }
 
-fn put(subject: &mut dyn Subject, key: &[u8], timestamp: i64, value: &[u8]) {
+pub(crate) fn put(subject: &mut dyn Subject, key: &[u8], timestamp: i64, value: &[u8]) {
     view(subject, |store| store.put(key, ValueAndTimestamp { timestamp, value })).expect("the row is put");
 }
 
-fn get(subject: &mut dyn Subject, key: &[u8]) -> Option<(i64, Vec<u8>)> {
+pub(crate) fn try_put(subject: &mut dyn Subject, key: &[u8], timestamp: i64, value: &[u8]) -> bool {
+    view(subject, |store| store.put_if_absent(key, ValueAndTimestamp { timestamp, value })).expect("the row is put")
+}
+
+pub(crate) fn get(subject: &mut dyn Subject, key: &[u8]) -> Option<(i64, Vec<u8>)> {
     view(subject, |store| store.get(key).map(|found| found.map(|v| (v.timestamp, v.value.to_vec()))))
         .expect("the key is read")
 }
 
-fn rows(subject: &mut dyn Subject, range: Range<'_>, direction: Direction) -> Vec<Timed> {
+pub(crate) fn rows(subject: &mut dyn Subject, range: Range<'_>, direction: Direction) -> Vec<Timed> {
     let mut rows = Vec::new();
     let walk = view(subject, |store| {
         store.for_each(range, direction, &mut |row| {
@@ -68,9 +75,7 @@ pub fn an_empty_value_is_a_value(subject: &mut dyn Subject) {
 
 /// `put_if_absent` writes value and time where there is nothing, and says so; a later time does not matter.
 pub fn put_if_absent(subject: &mut dyn Subject) {
-    let try_put = |subject: &mut dyn Subject, timestamp| {
-        view(subject, |store| store.put_if_absent(b"k", ValueAndTimestamp { timestamp, value: b"v" })).unwrap()
-    };
+    let try_put = |subject: &mut dyn Subject, timestamp| try_put(subject, b"k", timestamp, b"v");
     assert!(try_put(subject, 5));
     assert!(!try_put(subject, 9));
     assert_eq!(get(subject, b"k"), Some((5, b"v".to_vec())));

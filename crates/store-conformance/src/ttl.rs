@@ -1,41 +1,40 @@
 //! The key-value store whose rows have a time to live, over whatever two spaces.
 
-use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 
-use fastrand::Rng;
 use millpond_store_api::{Direction, ErrorKind, Expired, Prefix, Range, SpaceMut, TtlKeyValue, ValueAndTimestamp};
 
-use crate::Subject;
+use crate::expiring::{MINUTE, Times};
 use crate::kind::with_both;
 use crate::tools::{BOTH, drain, kind};
+use crate::twin::TtlTwin;
+use crate::{Subject, twin};
 
 /// The store's number; others share the index's space.
 const STORE: u16 = 7;
 
-const MINUTE: i64 = 60_000;
-
 /// A row: key, time, value.
-type Timed = (String, i64, String);
+pub(crate) type Timed = (String, i64, String);
 
 /// The store as its task has it: the observed time is kept from one access to the next.
-struct Store<'a> {
-    subject: &'a mut dyn Subject,
-    ttl: i64,
-    now: i64,
+pub(crate) struct Store<'a> {
+    pub(crate) subject: &'a mut dyn Subject,
+    pub(crate) number: u16,
+    pub(crate) ttl: i64,
+    pub(crate) now: i64,
 }
 
 type View<'a> = TtlKeyValue<'a, dyn SpaceMut + 'a>;
 
 impl<'a> Store<'a> {
     fn new(subject: &'a mut dyn Subject, ttl: i64) -> Self {
-        Self { subject, ttl, now: i64::MIN }
+        Self { subject, number: STORE, ttl, now: i64::MIN }
     }
 
     fn view<T>(&mut self, body: impl FnOnce(&mut View<'_>) -> T) -> T {
-        let (ttl, now) = (self.ttl, self.now);
+        let (number, ttl, now) = (self.number, self.ttl, self.now);
         let (answer, now) = with_both(self.subject, |rows, index| {
-            let mut view = View::new(rows, index, STORE, ttl, now);
+            let mut view = View::new(rows, index, number, ttl, now);
             let answer = body(&mut view);
             (answer, view.observed())
         });
@@ -43,22 +42,22 @@ impl<'a> Store<'a> {
         answer
     }
 
-    fn put(&mut self, key: &str, timestamp: i64, value: &str) -> bool {
+    pub(crate) fn put(&mut self, key: &str, timestamp: i64, value: &str) -> bool {
         let value = ValueAndTimestamp { timestamp, value: value.as_bytes() };
         self.view(|store| store.put(key.as_bytes(), value)).expect("the row is put")
     }
 
-    fn put_if_absent(&mut self, key: &str, timestamp: i64, value: &str) -> bool {
+    pub(crate) fn put_if_absent(&mut self, key: &str, timestamp: i64, value: &str) -> bool {
         let value = ValueAndTimestamp { timestamp, value: value.as_bytes() };
         self.view(|store| store.put_if_absent(key.as_bytes(), value)).expect("the row is read and put")
     }
 
-    fn get(&mut self, key: &str) -> Option<(i64, String)> {
+    pub(crate) fn get(&mut self, key: &str) -> Option<(i64, String)> {
         self.view(|store| store.get(key.as_bytes()).map(|found| found.map(|v| (v.timestamp, text(v.value)))))
             .expect("the key is read")
     }
 
-    fn scan(&mut self, range: Range<'_>, direction: Direction) -> Vec<Timed> {
+    pub(crate) fn scan(&mut self, range: Range<'_>, direction: Direction) -> Vec<Timed> {
         let mut rows = Vec::new();
         let walk = self.view(|store| {
             store.for_each(range, direction, &mut |row| {
@@ -70,11 +69,15 @@ impl<'a> Store<'a> {
         rows
     }
 
+    pub(crate) fn delete(&mut self, key: &str) {
+        self.view(|store| store.delete(key.as_bytes())).expect("the row is deleted");
+    }
+
     fn keys(&mut self) -> String {
         self.scan(Range::ALL, Direction::Forward).into_iter().map(|row| row.0).collect()
     }
 
-    fn expire(&mut self, limit: usize) -> Expired {
+    pub(crate) fn expire(&mut self, limit: usize) -> Expired {
         self.view(|store| store.expire(limit)).expect("rows are deleted")
     }
 
@@ -201,7 +204,7 @@ pub fn a_row_that_was_put_again_lives_on(subject: &mut dyn Subject) {
     store.put("gone", 2 * MINUTE, "v");
     assert!(store.get("gone").is_none(), "it has expired, and was not put");
     store.put("gone", 15 * MINUTE, "v");
-    store.view(|view| view.delete(b"gone")).unwrap();
+    store.delete("gone");
     assert_eq!(store.rows()[0], 1);
     let first = store.expire(1_000);
     assert_eq!((first.deleted, first.more), (0, false));
@@ -223,6 +226,27 @@ pub fn a_row_may_become_older(subject: &mut dyn Subject) {
     store.now = 40 * MINUTE;
     assert_eq!(store.expire(9), done(0, 1, false));
     assert_eq!(store.rows(), [0, 0]);
+}
+
+/// B147: of several puts and deletes of a key in one interval the last one decides, its time included: the row expires by that,
+/// neither earlier nor later, and nothing is left of the others.
+pub fn b147_the_last_of_conflicting_puts_decides(subject: &mut dyn Subject) {
+    for (times, last) in [([10, 15], 12), ([10, 11], 15), ([15, 12], 10)] {
+        let mut store = Store::new(subject, 8 * MINUTE);
+        for time in times {
+            assert!(store.put("k", time * MINUTE, "no"));
+        }
+        store.delete("k");
+        assert!(store.put("k", last * MINUTE, "yes"));
+        store.now = (last + 8) * MINUTE - 1;
+        assert_eq!(store.expire(9).deleted, 0);
+        assert_eq!(store.get("k"), Some((last * MINUTE, "yes".into())));
+        assert_eq!(store.scan(Range::ALL, Direction::Reverse), [("k".into(), last * MINUTE, "yes".into())]);
+        store.now += 1;
+        assert_eq!((store.get("k"), store.keys().as_str()), (None, ""));
+        store.now = 60 * MINUTE;
+        assert_eq!((store.expire(9).deleted, store.rows()), (1, [0, 0]));
+    }
 }
 
 /// The time to live may be changed: reads keep to the new one at once, and in the end every row is deleted.
@@ -302,48 +326,10 @@ pub fn damage_is_corrupt(subject: &mut dyn Subject) {
 
 /// Random puts, deletes, expiries and reads against a map that is filtered by the rule; in the end nothing is left anywhere.
 fn against(subject: &mut dyn Subject, seed: u64, ttl: i64) {
-    let mut random = Rng::with_seed(seed);
-    let mut store = Store::new(subject, ttl);
-    let mut model: BTreeMap<String, (i64, String)> = BTreeMap::new();
-    let mut base = 5 * ttl;
-    for step in 0..1_000_u32 {
-        base += random.i64(0..ttl / 10);
-        let key = "k".repeat(random.usize(..12));
-        let time = base - random.i64(0..ttl + ttl / 4);
-        match random.u8(..12) {
-            0..5 => {
-                let (value, absent) = (step.to_string(), random.u8(..4) == 0);
-                let now = store.now.max(time);
-                model.retain(|_, row| row.0 > now - ttl);
-                let put = time > now - ttl && !(absent && model.contains_key(&key));
-                if put {
-                    model.insert(key.clone(), (time, value.clone()));
-                }
-                let did = if absent { store.put_if_absent(&key, time, &value) } else { store.put(&key, time, &value) };
-                assert_eq!(did, put, "step {step} of seed {seed}");
-            }
-            5 => {
-                model.remove(&key);
-                store.view(|view| view.delete(key.as_bytes())).unwrap();
-            }
-            6 => store.now = store.now.max(base),
-            7 => drop(store.expire(random.usize(..20))),
-            8 | 9 => {
-                model.retain(|_, row| row.0 > store.now.saturating_sub(ttl));
-                assert_eq!(store.get(&key), model.get(&key).cloned(), "step {step} of seed {seed}");
-            }
-            _ => {
-                model.retain(|_, row| row.0 > store.now.saturating_sub(ttl));
-                let direction = BOTH[random.usize(..2)];
-                let mut want: Vec<Timed> = model.iter().map(|(k, (t, v))| (k.clone(), *t, v.clone())).collect();
-                if direction == Direction::Reverse {
-                    want.reverse();
-                }
-                assert_eq!(store.scan(Range::ALL, direction), want, "step {step} of seed {seed}");
-            }
-        }
-    }
-    store.now = base + 3 * ttl + 2 * MINUTE;
+    let mut twins = [TtlTwin::new(STORE, ttl)];
+    twin::steps(subject, &mut twins, seed, Times::Flowing { now: 5 * ttl, unit: ttl / 12 }, 1_000);
+    let end = twins[0].now + 3 * ttl + 2 * MINUTE;
+    let mut store = Store { now: end, ..Store::new(subject, ttl) };
     while store.expire(7).more {}
     assert_eq!(store.rows(), [0, 0], "the rows that are left after all have expired");
 }

@@ -1,42 +1,43 @@
 //! The versioned key-value store, over whatever two spaces.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
-use fastrand::Rng;
 use millpond_store_api::VersionPut::{Latest, TooOld, ValidTo};
 use millpond_store_api::{
     Cursor, Direction, Error, ErrorKind, Range, Result, Space, SpaceMut, VersionPut, Versioned, VersionedRecord,
 };
 
-use crate::Subject;
+use crate::expiring::{MINUTE, Times};
 use crate::kind::with_both;
 use crate::tools::{BOTH, drain, kind};
+use crate::twin::VersionedTwin;
+use crate::{Subject, twin};
 
 /// The store's number.
 const STORE: u16 = 7;
 
 /// A version: value, from when on, until when.
-type Version = (String, i64, Option<i64>);
+pub(crate) type Version = (String, i64, Option<i64>);
 
 /// The store as its task has it: the observed time is kept from one access to the next.
-struct Store<'a> {
-    subject: &'a mut dyn Subject,
-    history: i64,
-    now: i64,
+pub(crate) struct Store<'a> {
+    pub(crate) subject: &'a mut dyn Subject,
+    pub(crate) number: u16,
+    pub(crate) history: i64,
+    pub(crate) now: i64,
 }
 
 type View<'a> = Versioned<'a, dyn SpaceMut + 'a>;
 
 impl<'a> Store<'a> {
     fn new(subject: &'a mut dyn Subject, history: i64) -> Self {
-        Self { subject, history, now: i64::MIN }
+        Self { subject, number: STORE, history, now: i64::MIN }
     }
 
     fn view<T>(&mut self, body: impl FnOnce(&mut View<'_>) -> T) -> T {
-        let (history, now) = (self.history, self.now);
+        let (number, history, now) = (self.number, self.history, self.now);
         let (answer, now) = with_both(self.subject, |latest, old| {
-            let mut view = View::new(latest, old, STORE, history, now);
+            let mut view = View::new(latest, old, number, history, now);
             let answer = body(&mut view);
             (answer, view.observed())
         });
@@ -44,7 +45,7 @@ impl<'a> Store<'a> {
         answer
     }
 
-    fn put(&mut self, key: &str, value: Option<&str>, timestamp: i64) -> VersionPut {
+    pub(crate) fn put(&mut self, key: &str, value: Option<&str>, timestamp: i64) -> VersionPut {
         self.view(|store| store.put(key.as_bytes(), value.map(str::as_bytes), timestamp)).expect("the version is put")
     }
 
@@ -53,16 +54,16 @@ impl<'a> Store<'a> {
             .expect("the tombstone is put")
     }
 
-    fn get(&mut self, key: &str) -> Option<Version> {
+    pub(crate) fn get(&mut self, key: &str) -> Option<Version> {
         self.view(|store| store.get(key.as_bytes()).map(|found| found.map(version))).expect("the key is read")
     }
 
-    fn as_of(&mut self, key: &str, as_of: i64) -> Option<Version> {
+    pub(crate) fn as_of(&mut self, key: &str, as_of: i64) -> Option<Version> {
         self.view(|store| store.get_as_of(key.as_bytes(), as_of).map(|found| found.map(version)))
             .expect("the key is read")
     }
 
-    fn versions(&mut self, key: &str, from: i64, to: i64, direction: Direction) -> Vec<Version> {
+    pub(crate) fn versions(&mut self, key: &str, from: i64, to: i64, direction: Direction) -> Vec<Version> {
         let mut versions = Vec::new();
         let walk = self.view(|store| {
             store.versions(key.as_bytes(), from, to, direction, &mut |record| {
@@ -398,87 +399,12 @@ pub fn b141_a_put_cut_short_is_repeated(subject: &mut dyn Subject) {
     }
 }
 
-/// All versions of all keys that were ever put, tombstones as `None`.
-#[derive(Default)]
-struct Model(BTreeMap<String, BTreeMap<i64, Option<String>>>);
-
-impl Model {
-    /// All values with the times at which they were valid.
-    fn versions(&self, key: &str) -> Vec<Version> {
-        let versions: Vec<_> = self.0.get(key).into_iter().flatten().collect();
-        let ends = versions.iter().skip(1).map(|(at, _)| Some(**at)).chain([None]);
-        let whole = versions.iter().zip(ends).map(|((at, value), end)| Some((value.as_ref()?.clone(), **at, end)));
-        whole.flatten().collect()
-    }
-
-    fn as_of(&self, key: &str, as_of: i64, oldest: i64) -> Option<Version> {
-        let valid = |(_, from, to): &Version| match to {
-            Some(to) => as_of >= oldest && *from <= as_of && as_of < *to,
-            None => *from <= as_of,
-        };
-        self.versions(key).into_iter().find(valid)
-    }
-
-    fn range(&self, key: &str, from: i64, to: i64, oldest: i64) -> Vec<Version> {
-        let valid = |(_, begin, end): &Version| match end {
-            Some(end) => from.max(oldest) <= to && *begin <= to && *end > from.max(oldest),
-            None => from <= to && *begin <= to,
-        };
-        self.versions(key).into_iter().filter(valid).collect()
-    }
-
-    fn put(&mut self, key: &str, value: Option<String>, timestamp: i64) -> VersionPut {
-        let versions = self.0.entry(key.to_owned()).or_default();
-        versions.insert(timestamp, value);
-        versions.range(timestamp + 1..).next().map_or(Latest, |(next, _)| ValidTo(*next))
-    }
-}
-
-/// Random versions, tombstones and reads against a model that forgets nothing; histories within a minute and over many.
-fn against(subject: &mut dyn Subject, seed: u64, unit: i64) {
-    let mut random = Rng::with_seed(seed);
-    let history = 20 * unit;
-    let mut store = Store::new(subject, history);
-    let mut model = Model::default();
-    let mut base = -10 * unit;
-    for step in 0..1_000_u32 {
-        base += random.i64(0..2) * unit / 3;
-        let key = ["", "k", "k\0", "kk"][random.usize(..4)];
-        let time = |random: &mut Rng| base + random.i64(-30..5) * unit / [1, 2][random.usize(..2)];
-        let (at, oldest) = (time(&mut random), store.now.saturating_sub(history));
-        match random.u8(..10) {
-            0..5 => {
-                let value = (random.u8(..4) > 0).then(|| format!("{step}"));
-                let want = if at < oldest { TooOld } else { model.put(key, value.clone(), at) };
-                assert_eq!(store.put(key, value.as_deref(), at), want, "step {step} of seed {seed}");
-            }
-            5 => store.subject.settle(),
-            6 => {
-                let want = model.versions(key).pop().filter(|version| version.2.is_none());
-                assert_eq!(store.get(key), want, "step {step} of seed {seed}");
-            }
-            7 | 8 => {
-                let want = model.as_of(key, at, oldest);
-                assert_eq!(store.as_of(key, at), want, "as of {at}, step {step} of seed {seed}");
-            }
-            _ => {
-                let (to, direction) = (time(&mut random), BOTH[random.usize(..2)]);
-                let mut want = model.range(key, at, to, oldest);
-                if direction == Direction::Reverse {
-                    want.reverse();
-                }
-                assert_eq!(store.versions(key, at, to, direction), want, "{at}..={to}, step {step} of seed {seed}");
-            }
-        }
-    }
-}
-
-/// Random operations on milliseconds: all of the history lies in a few expiry buckets.
+/// Random operations within milliseconds: all of the history lies in a few expiry buckets.
 pub fn against_a_model_in_milliseconds(subject: &mut dyn Subject) {
-    against(subject, 21, 1);
+    twin::steps(subject, &mut [VersionedTwin::new(STORE, 20)], 21, Times::Flowing { now: -10, unit: 2 }, 1_000);
 }
 
 /// Random operations on minutes: the history goes over many expiry buckets.
 pub fn against_a_model_in_minutes(subject: &mut dyn Subject) {
-    against(subject, 22, 60_000);
+    twin::steps(subject, &mut [VersionedTwin::new(STORE, 10 * MINUTE)], 22, Times::flowing(-10 * MINUTE), 1_000);
 }

@@ -185,10 +185,10 @@ fn noticed_by(fault: Fault) -> Vec<&'static str> {
 #[test]
 fn unsound_buffers_are_noticed() {
     for (fault, case) in [
-        (Fault::DeletesForgotten, "a_delete_hides_what_lies_below"),
+        (Fault::DeletesForgotten, "b034_a_delete_hides_what_lies_below"),
         (Fault::WalksMissTheBuffer, "rows_above_and_below_are_merged"),
-        (Fault::WalksMissDeletes, "deletes_ahead_of_the_rows_below"),
-        (Fault::DeletesNotSettled, "a_delete_hides_what_lies_below"),
+        (Fault::WalksMissDeletes, "b035_deletes_ahead_of_the_rows_below"),
+        (Fault::DeletesNotSettled, "b034_a_delete_hides_what_lies_below"),
         (Fault::ListedTwice, "rows_above_and_below_are_merged"),
         (Fault::EmptyDeletes, "empty_is_not_absent"),
         (Fault::TouchForgets, "touch_changes_nothing"),

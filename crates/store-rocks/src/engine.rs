@@ -9,6 +9,7 @@ use crate::flusher::Flusher;
 use crate::metrics::{ShardUsage, Usage};
 use crate::options::{Pool, RocksSettings, Tuning};
 use crate::ports::{Ports, SystemPorts};
+use crate::setter::RocksConfigSetter;
 use crate::shard::RocksShard;
 
 /// The RocksDB engine: one block cache, one account of memtables and one flusher for all its shards.
@@ -16,6 +17,7 @@ use crate::shard::RocksShard;
 /// One engine per process is meant: two have two budgets.
 pub struct RocksEngine {
     shared: Arc<Shared>,
+    setter: Option<Box<dyn RocksConfigSetter>>,
 }
 
 /// What an engine shares with its shards. When the last of them is gone the flusher's thread is told to end.
@@ -61,7 +63,14 @@ impl RocksEngine {
         ports
             .spawn("rocks-flusher", Box::new(move || running.run()))
             .map_err(|e| Error::new(ErrorKind::Retry, "start the flusher's thread").caused_by(e))?;
-        Ok(Self { shared: Arc::new(Shared { settings, pool, flusher, ports }) })
+        Ok(Self { shared: Arc::new(Shared { settings, pool, flusher, ports }), setter: None })
+    }
+
+    /// Lets `setter` change RocksDB's options of each shard that is opened from now on. What it sets is checked at the opening:
+    /// an option out of its bounds is [`ErrorKind::Invalid`] there.
+    #[must_use]
+    pub fn with_config_setter(self, setter: impl RocksConfigSetter + 'static) -> Self {
+        Self { setter: Some(Box::new(setter)), ..self }
     }
 
     /// What the engine and its open shards take now. From any thread; costs a few microseconds per shard.
@@ -101,7 +110,7 @@ impl Engine for RocksEngine {
     }
 
     fn open(&self, spec: &ShardSpec<'_>) -> Result<Box<dyn Shard>> {
-        Ok(Box::new(RocksShard::open(Arc::clone(&self.shared), spec)?))
+        Ok(Box::new(RocksShard::open(Arc::clone(&self.shared), self.setter.as_deref(), spec)?))
     }
 
     fn set_memory(&self, bytes: u64) {

@@ -8,6 +8,8 @@
 //!   a killed process loses nothing, a power cut the tail.
 //! * **One budget**: [`RocksSettings::memory_bytes`] holds the block cache and all memtables of the process; a thread of the
 //!   engine flushes the shard with the most unflushed bytes when they come near their share.
+//! * **Options of RocksDB** that are a matter of speed and space are set for all shards or one, apart for each family:
+//!   [`RocksConfigSetter`].
 //!
 //! Limits: one expiring space per shard; a directory is open in one process at a time; `malloc_trim` is called once a second
 //! under glibc.
@@ -50,12 +52,14 @@ mod metrics;
 mod options;
 mod ports;
 mod reader;
+mod setter;
 mod shard;
 
 pub use engine::RocksEngine;
 pub use metrics::{ShardUsage, Usage};
 pub use options::RocksSettings;
 pub use ports::{Ports, SystemPorts};
+pub use setter::{Compression, FamilyOptions, RocksConfigSetter};
 
 const _: () = {
     const fn send_and_sync<T: Send + Sync>() {}

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use millpond_store_api::{Error, ErrorKind, Result};
+use millpond_store_api::{Error, ErrorKind, Result, ShardSpec};
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, LogLevel, Options, SliceTransform,
-    WriteBufferManager,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, LogLevel, Options, SliceTransform, WriteBufferManager,
 };
 
 use crate::ffi;
 use crate::layout::{EXPIRING, PLAIN, window_prefix};
+use crate::setter::{FamilyOptions, RocksConfigSetter};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -95,9 +95,9 @@ impl Split {
 
     /// A block of this size is charged per family as soon as a row is written. With RocksDB's default the blocks of many
     /// shards alone fill the budget; all together may take an eighth of the memtables' share.
-    fn arena_bytes(self, shards: u64) -> u64 {
+    fn arena_bytes(self, shards: u64, write_buffer_bytes: u64) -> u64 {
         let fair = self.memtable_bytes() / 8 / (FAMILIES * shards);
-        fair.clamp(4 * KIB, self.write_buffer_bytes() / 8) / KIB * KIB
+        fair.clamp(4 * KIB, write_buffer_bytes / 8) / KIB * KIB
     }
 }
 
@@ -170,26 +170,69 @@ impl Pool {
         self.shared.get().map_or(0, |(_, memtables)| memtables.get_usage() as u64)
     }
 
+    /// What a shard's families are opened with: what the library takes, as the setter has changed it. Key-value first.
+    pub(crate) fn families(
+        &self,
+        setter: Option<&dyn RocksConfigSetter>,
+        shard: &ShardSpec<'_>,
+    ) -> Result<[FamilyOptions; 2]> {
+        let ours = FamilyOptions::with_write_buffer_size(self.split().write_buffer_bytes());
+        let (mut key_value, mut windowed) = (ours, ours);
+        if let Some(setter) = setter {
+            setter.set_key_value(shard, &mut key_value);
+            setter.set_windowed(shard, &mut windowed);
+            let share = self.split().memtable_bytes();
+            key_value
+                .check("key-value", share)
+                .and_then(|()| windowed.check("windowed", share))
+                .map_err(|e| e.with("dir", shard.dir.map(|dir| dir.display().to_string()).unwrap_or_default()))?;
+        }
+        Ok([key_value, windowed])
+    }
+
     /// The options of a database and of its families, for the `open`th open shard.
+    ///
+    /// Whatever was set in the families: what the shard's promises rest on is set here, last.
     pub(crate) fn options(
         &self,
         settings: &RocksSettings,
         open: u64,
+        [key_value, windowed]: [FamilyOptions; 2],
     ) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
         let mut database = needed()?;
-        if self.tuning == Tuning::Ours {
-            self.tune(&mut database, settings, open);
-            family(&mut database, self.split(), open.max(u64::from(settings.shards)));
-            database.set_block_based_table_factory(&self.tables());
-        }
-        let plain = ColumnFamilyDescriptor::new(PLAIN, database.clone());
-        let mut expiring = database.clone();
+        let shards = open.max(u64::from(settings.shards));
+        let (plain, mut expiring) = match self.tuning {
+            Tuning::Ours => {
+                self.tune(&mut database, settings, open);
+                (self.family(&database, key_value, shards), self.family(&database, windowed, shards))
+            }
+            Tuning::RocksDbs => (database.clone(), database.clone()),
+        };
         expiring.set_prefix_extractor(SliceTransform::create(
             "millpond.window.1",
             |key| window_prefix(key).unwrap_or(key),
             Some(|key| window_prefix(key).is_some()),
         ));
-        Ok((database, vec![plain, ColumnFamilyDescriptor::new(EXPIRING, expiring)]))
+        let families = [(PLAIN, plain), (EXPIRING, expiring)];
+        Ok((database, families.map(|(name, options)| ColumnFamilyDescriptor::new(name, options)).into()))
+    }
+
+    fn family(&self, database: &Options, f: FamilyOptions, shards: u64) -> Options {
+        let mut o = database.clone();
+        o.set_write_buffer_size(size(f.write_buffer_size));
+        o.set_max_write_buffer_number(int(f.max_write_buffer_number));
+        o.set_arena_block_size(size(self.split().arena_bytes(shards, f.write_buffer_size)));
+        o.set_compression_type(f.compression.of_rocksdb());
+        o.set_optimize_filters_for_hits(f.optimize_filters_for_hits);
+        o.set_level_zero_file_num_compaction_trigger(int(f.level0_file_num_compaction_trigger));
+        o.set_level_zero_slowdown_writes_trigger(int(f.level0_slowdown_writes_trigger));
+        o.set_level_zero_stop_writes_trigger(int(f.level0_stop_writes_trigger));
+        o.set_max_bytes_for_level_base(f.max_bytes_for_level_base);
+        o.set_max_bytes_for_level_multiplier(f.max_bytes_for_level_multiplier);
+        o.set_target_file_size_base(f.target_file_size_base);
+        o.set_max_compaction_bytes(FamilyOptions::LARGEST_FILE);
+        o.set_block_based_table_factory(&self.tables(f));
+        o
     }
 
     fn tune(&self, o: &mut Options, settings: &RocksSettings, open: u64) {
@@ -213,11 +256,13 @@ impl Pool {
         o.set_log_level(LogLevel::Warn);
     }
 
-    fn tables(&self) -> BlockBasedOptions {
+    fn tables(&self, f: FamilyOptions) -> BlockBasedOptions {
         let mut b = BlockBasedOptions::default();
         b.set_block_cache(&self.shared().0);
-        b.set_block_size(4 << 10);
-        b.set_bloom_filter(10.0, false);
+        b.set_block_size(size(f.block_size));
+        if let Some(bits) = f.bloom_bits_per_key {
+            b.set_bloom_filter(bits, false);
+        }
         b.set_format_version(6);
         b.set_optimize_filters_for_memory(true);
         // In the cache, so that the budget knows of them.
@@ -250,15 +295,9 @@ fn manager_limit(split: Split) -> usize {
     size(split.memtable_bytes().saturating_mul(4))
 }
 
-fn family(o: &mut Options, split: Split, shards: u64) {
-    o.set_write_buffer_size(split.write_buffer_bytes() as usize);
-    o.set_max_write_buffer_number(4);
-    o.set_arena_block_size(split.arena_bytes(shards) as usize);
-    o.set_compression_type(DBCompressionType::Lz4);
-    o.set_max_bytes_for_level_base(64 * MIB);
-    o.set_target_file_size_base(8 * MIB);
-    // No table beyond 32 MiB: a filter that is larger than a part of the cache is never cached, and every get reads it.
-    o.set_max_compaction_bytes(32 * MIB);
+/// A number that its check has found small.
+fn int(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
@@ -272,11 +311,12 @@ mod tests {
         assert_eq!(s.memtable_bytes().div_ceil(MIB), 63);
         assert!((3 * MIB..=4 * MIB).contains(&s.write_buffer_bytes()));
         for shards in [64, 200, 1000] {
-            let blocks = FAMILIES * shards * s.arena_bytes(shards);
-            assert!(blocks <= s.memtable_bytes() / 8 || s.arena_bytes(shards) == 4 * KIB, "{shards}");
+            let arena = s.arena_bytes(shards, s.write_buffer_bytes());
+            assert!(FAMILIES * shards * arena <= s.memtable_bytes() / 8 || arena == 4 * KIB, "{shards}");
         }
         let tiny = Split(Split::LEAST);
-        assert_eq!((tiny.write_buffer_bytes(), tiny.arena_bytes(64)), (MIB, 4 * KIB));
+        assert_eq!((tiny.write_buffer_bytes(), tiny.arena_bytes(64, MIB)), (MIB, 4 * KIB));
+        assert_eq!(s.arena_bytes(1, 64 * KIB), 8 * KIB, "no block is larger than an eighth of a memtable");
     }
 
     #[test]

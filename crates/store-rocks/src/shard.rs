@@ -14,6 +14,7 @@ use crate::engine::Shared;
 use crate::handle::Handle;
 use crate::layout::Spaces;
 use crate::reader::RocksReader;
+use crate::setter::RocksConfigSetter;
 
 /// A shard on RocksDB.
 ///
@@ -35,7 +36,11 @@ pub(crate) struct RocksShard {
 }
 
 impl RocksShard {
-    pub(crate) fn open(shared: Arc<Shared>, spec: &ShardSpec<'_>) -> Result<Self> {
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        setter: Option<&dyn RocksConfigSetter>,
+        spec: &ShardSpec<'_>,
+    ) -> Result<Self> {
         let Some(dir) = spec.dir else {
             return Err(Error::new(ErrorKind::Invalid, "open shard")
                 .with("reason", "this engine keeps its shards in files and was given no directory")
@@ -43,7 +48,9 @@ impl RocksShard {
         };
         let spaces = Spaces::new(spec.spaces).map_err(|e| e.with("dir", dir.display()))?;
         let open = shared.flusher.shards().len() as u64 + 1;
-        let database = Arc::new(Database::open(&shared.pool, &shared.settings, open, dir, spaces, spec.unlogged)?);
+        let families = shared.pool.families(setter, spec)?;
+        let options = shared.pool.options(&shared.settings, open, families)?;
+        let database = Arc::new(Database::open(options, dir, spaces, spec.unlogged)?);
         // What was found was read from files, or from the log that stands for them.
         let committed = database.metadata()?.map(|metadata| metadata.to_vec());
         let handle = Arc::new(Handle::new(Arc::clone(&database), shared.settings.flush_interval));
@@ -146,9 +153,12 @@ impl Shard for RocksShard {
             return Ok(());
         }
         self.handle.clean();
-        self.database.flush(how == Flush::Wait)?;
-        if how == Flush::Wait {
-            self.settle();
+        match how {
+            Flush::Start => self.database.flush(false)?,
+            Flush::Wait => {
+                self.database.flush_to_the_end()?;
+                self.settle();
+            }
         }
         Ok(())
     }
@@ -163,7 +173,7 @@ impl Shard for RocksShard {
 
     fn close(self: Box<Self>) -> Result<()> {
         // An earlier failure is of no interest any more: what counts is whether everything is flushed now.
-        self.database.flush(true)
+        self.database.flush_to_the_end()
     }
 
     fn destroy(self: Box<Self>) -> Result<()> {
@@ -181,6 +191,8 @@ impl Shard for RocksShard {
             Err(e) => return Err(crate::error::files("checkpoint", to, e)),
         }
         self.handle.clean();
+        // The checkpoint flushes as well, and waits no better than RocksDB does.
+        self.database.flush_to_the_end()?;
         self.database.checkpoint(to).inspect_err(|_| {
             // Half a copy is of no use to anybody, and without its marker it is refused should this fail too.
             _ = std::fs::remove_dir_all(to);

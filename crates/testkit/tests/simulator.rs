@@ -1,5 +1,4 @@
 //! Seeds of the simulator: all hold, every fail point is met, and every planted fault is found.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, also in what tests share")]
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -44,7 +43,7 @@ fn every_seed_holds_and_every_fail_point_is_met() {
     let from = std::env::var("MILLPOND_SEED").ok().and_then(|s| s.parse().ok());
     let seeds = from.map_or(0..SEEDS, |seed: u64| seed..seed + 1);
     let (passed, died) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
-    let (failures, resumed) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    let (failures, resumed, expired) = (Mutex::new(Vec::new()), AtomicU64::new(0), AtomicU64::new(0));
     run_all(seeds, None, &|result| {
         match result {
             Ok(report) => {
@@ -52,6 +51,7 @@ fn every_seed_holds_and_every_fail_point_is_met() {
                 sum(&mut passed.lock().unwrap(), &report.passed);
                 sum(&mut died.lock().unwrap(), &report.died);
                 resumed.fetch_add(report.resumed, Ordering::Relaxed);
+                expired.fetch_add(report.expired, Ordering::Relaxed);
             }
             Err(failure) => failures.lock().unwrap().push(failure),
         }
@@ -63,7 +63,8 @@ fn every_seed_holds_and_every_fail_point_is_met() {
         let of = |map: &BTreeMap<FailPoint, u64>| map.get(point).copied().unwrap_or(0);
         println!("{:<22} {:>10} {:>8}", point.name(), of(&passed), of(&died));
     }
-    println!("restores from a durable position, each checked: {}", resumed.load(Ordering::Relaxed));
+    println!("restores from a durable position, each checked: {}", resumed.into_inner());
+    println!("rows of changelogs that had expired at the end: {}", expired.load(Ordering::Relaxed));
     let mut failures = failures.into_inner().unwrap();
     failures.sort_by_key(|f| f.seed);
     let seeds: Vec<u64> = failures.iter().map(|f| f.seed).collect();
@@ -72,6 +73,7 @@ fn every_seed_holds_and_every_fail_point_is_met() {
         for point in FailPoint::ALL {
             assert!(died.get(point).copied().unwrap_or(0) > 0, "nobody died at {}", point.name());
         }
+        assert!(expired.into_inner() > SEEDS * 100, "few rows expire");
     }
 }
 
@@ -79,6 +81,7 @@ fn every_seed_holds_and_every_fail_point_is_met() {
 mod planted {
     use super::*;
 
+    #[expect(clippy::unwrap_used, reason = "a panic is how a test fails, also in what tests share")]
     fn is_found(planted: Planted) {
         let found = Mutex::new(None::<Failure>);
         run_all(0..SEEDS, Some(planted), &|result| match result {

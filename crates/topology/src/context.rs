@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::node::{Outs, TaskCx};
 use crate::port::{NodeIndex, Port, RecordMetadata, Schedule};
 use crate::processor::{Processor, Timer, Timers};
-use crate::store::{StoreKind, StoreRef, ViewSet, with_access};
+use crate::store::{StoreKind, StoreRef, ViewSet, Writable, with_access};
 
 /// A child of a node, found by name once: see [`Init::child`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl<P: Processor> Context<'_, P> {
 
     /// Opens a store that the processor has declared. A handle of another topology is an error.
     #[inline]
-    pub fn store<'b, T: StoreKind>(&'b mut self, store: &'b StoreRef<T>) -> Result<T::View<'b>> {
+    pub fn store<'b, T: StoreKind>(&'b mut self, store: &'b StoreRef<T>) -> Result<T::View<'b, Writable>> {
         store.check(self.task.task.topology)?;
         let access = self.task.port.store(store.index)?;
         let [buffers, ..] = &mut self.task.scratch.views;

@@ -58,11 +58,12 @@ pub use serde::{
     SessionWindowed, TimeWindowed, U64, Utf8, UuidText, Void, Windowed,
 };
 pub use store::{
-    AggregateWithHeaders, AggregationWithHeaders, Expiring, KeyValue, ListValue, Listed, Logging, Plain, Retention,
-    Rows, Session, SessionView, SessionWithHeaders, Stamped, StampedWithHeaders, StoreDef, StoreHandle, StoreKind,
-    StoreRef, StoreSet, StoreSpec, StoreType, StoreView, TimestampedKeyValue, TimestampedKeyValueWithHeaders,
-    TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue, ValueAndTimestamp, ValueTimestampHeaders, Values,
-    Versioned, VersionedRecord, VersionedView, ViewSet, Window, WindowView, WindowedRows,
+    AggregateWithHeaders, AggregationWithHeaders, Expiring, KeyValue, ListValue, Listed, Logging, Mode, Plain,
+    ReadOnly, Readable, Retention, Rows, Session, SessionView, SessionWithHeaders, Stamped, StampedWithHeaders,
+    StoreDef, StoreHandle, StoreKind, StoreRef, StoreSet, StoreSpec, StoreType, StoreView, TimestampedKeyValue,
+    TimestampedKeyValueWithHeaders, TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue, ValueAndTimestamp,
+    ValueTimestampHeaders, Values, Versioned, VersionedRecord, VersionedView, ViewSet, Window, WindowView,
+    WindowedRows, Writable,
 };
 pub use task::TaskGraph;
 pub use topology::{InternalTopic, InternalTopicKind, OffsetReset, SinkDef, SourceDef, SubTopology, Topic, Topology};

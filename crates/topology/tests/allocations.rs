@@ -1,32 +1,43 @@
-//! Nothing is allocated per record between a source and a sink, for keys and values that need no memory of their own.
+//! Nothing is allocated per record between a source and a sink, and by reads and writes of single rows of stores, for keys and
+//! values that need no memory of their own.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as expected")]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
 
 use millpond_store_api as store;
 use millpond_topology::*;
-use store::{Chunk, Cursor, Direction, Range, Read, SpaceId};
+use store::{Chunk, Cursor, Direction, Range, Read, Row, SpaceId};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 /// A store that overwrites in place, as the overlay does for keys it has seen.
 #[derive(Default)]
-struct Flat(HashMap<[u8; 8], [u8; 16]>);
+struct Flat(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl Layer for Flat {
     fn get<'a>(&'a mut self, _: &dyn Read, key: &[u8]) -> store::Result<Option<&'a [u8]>> {
-        Ok(self.0.get::<[u8; 8]>(key.try_into().unwrap()).map(<[u8; 16]>::as_slice))
+        Ok(self.0.get(key).map(Vec::as_slice))
     }
 
     fn put(&mut self, key: &[u8], value: Option<&[u8]>, _: i64) -> store::Result<()> {
-        self.0.insert(key.try_into().unwrap(), value.unwrap().try_into().unwrap());
+        let value = value.unwrap();
+        match self.0.get_mut(key) {
+            Some(old) => {
+                old.clear();
+                old.extend_from_slice(value);
+            }
+            None => drop(self.0.insert(key.to_vec(), value.to_vec())),
+        }
         Ok(())
     }
 
-    fn scan<'a>(&'a self, _: &'a dyn Read, _: Range<'_>, _: Direction) -> store::Result<Box<dyn Cursor + 'a>> {
-        Ok(Box::new(store::Empty))
+    fn scan<'a>(&'a self, _: &'a dyn Read, range: Range<'_>, _: Direction) -> store::Result<Box<dyn Cursor + 'a>> {
+        let rows = self.0.range::<[u8], _>((range.lower, range.upper));
+        Ok(Box::new(Ascending { rows, row: None }))
     }
 
     fn touch(&mut self, _: &dyn Read, _: &[&[u8]]) -> store::Result<()> {
@@ -35,12 +46,35 @@ impl Layer for Flat {
 
     fn written(&self, _: Range<'_>, _: Direction, _: &mut Chunk) {}
 
-    fn peek(&self, _: &[u8]) -> Option<Option<&[u8]>> {
-        None
+    fn peek(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.0.get(key).map(|value| Some(value.as_slice()))
     }
 
     fn space(&self) -> SpaceId {
         SpaceId(0)
+    }
+}
+
+struct Ascending<'a> {
+    rows: std::collections::btree_map::Range<'a, Vec<u8>, Vec<u8>>,
+    row: Option<Row<'a>>,
+}
+
+impl Cursor for Ascending<'_> {
+    fn next(&mut self) -> store::Result<Option<Row<'_>>> {
+        self.row = self.rows.next().map(|(key, value)| Row { key, value });
+        Ok(self.row)
+    }
+
+    fn row(&self) -> Option<Row<'_>> {
+        self.row
+    }
+
+    fn seek(&mut self, key: &[u8]) -> store::Result<()> {
+        while self.rows.clone().next().is_some_and(|(row, _)| row.as_slice() < key) {
+            self.rows.next();
+        }
+        Ok(())
     }
 }
 
@@ -57,16 +91,27 @@ impl Read for Nothing {
     }
 }
 
-/// Counts what is sent.
+/// Counts what is sent. All stores have one layer, or two, and all time in the world.
 #[derive(Default)]
 struct Counter {
     store: Flat,
+    windowed: Flat,
+    observed: i64,
+    refused: u64,
     sent: usize,
 }
 
 impl Port for Counter {
     fn store(&mut self, _: StoreIndex) -> Result<StoreAccess<'_>> {
-        Ok(StoreAccess { layer: &mut self.store, base: &Nothing, timestamp: 0, expiry: None })
+        let expiry = Expiry {
+            store: 7,
+            retention: 1_000_000,
+            observed: &mut self.observed,
+            refused: &mut self.refused,
+            windowed: Some(&mut self.windowed),
+            puts: None,
+        };
+        Ok(StoreAccess { layer: &mut self.store, base: &Nothing, timestamp: 0, expiry: Some(expiry) })
     }
 
     fn stores(&mut self, _: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {
@@ -148,8 +193,12 @@ fn topology() -> Topology {
     b.build().unwrap()
 }
 
+/// One profiler at a time.
+static PROFILED: Mutex<()> = Mutex::new(());
+
 #[test]
 fn no_allocation_per_record() {
+    let _alone = PROFILED.lock();
     let mut port = Counter::default();
     let mut graph = topology().task(0, &mut port).unwrap();
     let headers = Headers::new();
@@ -168,4 +217,92 @@ fn no_allocation_per_record() {
     let allocated = dhat::HeapStats::get().total_blocks - before;
     drop(profiler);
     assert_eq!((allocated, port.sent), (0, 6000));
+}
+
+/// What is done to a store for each record.
+struct Use<T: StoreKind>(StoreRef<T>, fn(&StoreRef<T>, &mut Context<'_, Use<T>>, i64) -> Result);
+
+impl<T: StoreKind> Processor for Use<T> {
+    type In = Record<i64, i64>;
+    type Out = Record<i64, i64>;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, r: Self::In) -> Result {
+        (self.1)(&self.0, cx, r.key)
+    }
+}
+
+/// How much is allocated for each record, over records whose keys have been seen.
+fn allocated<T: StoreKind>(spec: StoreSpec<T>, each: fn(&StoreRef<T>, &mut Context<'_, Use<T>>, i64) -> Result) -> f64 {
+    const RECORDS: u32 = 100;
+    let _alone = PROFILED.lock();
+    let mut b = Topology::builder();
+    let store = b.add_store(spec);
+    let _ = b.stream("in", Consumed::with(I64, I64)).process(&store, move |_, store| Ok(Use(store, each)));
+    let mut port = Counter::default();
+    let mut graph = b.build().unwrap().task(0, &mut port).unwrap();
+    let headers = Headers::new();
+    let mut run = || {
+        for n in 0..i64::from(RECORDS) {
+            let (key, value) = ((n % 10).to_be_bytes(), n.to_be_bytes());
+            let raw = Raw { key: Some(&key), value: Some(&value), timestamp: n, headers: &headers };
+            graph.receive(&mut port, SourceIndex(0), &raw).unwrap();
+        }
+    };
+    run();
+    let profiler = dhat::Profiler::builder().testing().build();
+    let before = dhat::HeapStats::get().total_blocks;
+    run();
+    let allocated = dhat::HeapStats::get().total_blocks - before;
+    drop(profiler);
+    f64::from(u32::try_from(allocated).unwrap()) / f64::from(RECORDS)
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn rows_of_stores_that_expire_are_read_and_written_without_allocation() {
+    let window = allocated(StoreSpec::window("s", HOUR, HOUR, I64, I64), |store, cx, key| {
+        let mut view = cx.store(store)?;
+        assert!(view.put(&key, 5, &1)?);
+        assert_eq!(view.get(&key, 5)?, Some(1));
+        Ok(())
+    });
+    let session = allocated(StoreSpec::session("s", HOUR, I64, I64), |store, cx, key| {
+        let mut view = cx.store(store)?;
+        assert!(view.put(&Windowed { key, start: 3, end: 5 }, &1)?);
+        assert_eq!(view.fetch_session(&key, 3, 5)?, Some(1));
+        Ok(())
+    });
+    let ttl = allocated(StoreSpec::ttl_key_value("s", HOUR, I64, I64), |store, cx, key| {
+        let mut view = cx.store(store)?;
+        view.put(&key, &ValueAndTimestamp { value: 1, timestamp: 5 })?;
+        assert!(view.get(&key)?.is_some());
+        Ok(())
+    });
+    let versioned = allocated(StoreSpec::versioned("s", HOUR, I64, I64), |store, cx, key| {
+        let mut view = cx.store(store)?;
+        assert_eq!(view.put(&key, Some(&1), 5)?, VersionPut::Latest);
+        assert!(view.get(&key)?.is_some() && view.get_as_of(&key, 7)?.is_some());
+        Ok(())
+    });
+    let with_headers = StoreSpec::timestamped_key_value_with_headers("s", I64, I64);
+    let without_any = allocated(with_headers, |store, cx, key| {
+        let mut view = cx.store(store)?;
+        view.put(&key, &ValueTimestampHeaders { value: 1, timestamp: 5, headers: Headers::new() })?;
+        assert!(view.get(&key)?.is_some());
+        Ok(())
+    });
+    assert_eq!([window, session, ttl, versioned, without_any], [0.0; 5]);
+}
+
+/// A fetch owns what it was asked for, its cursor and a chunk of rows; not more for more rows, up to the first chunk.
+#[test]
+fn a_fetch_allocates_a_few_times_whatever_it_finds() {
+    let one = allocated(StoreSpec::window("s", HOUR, HOUR, I64, I64), |store, cx, key| {
+        cx.store(store)?.put(&key, 5, &1)?;
+        let mut rows = cx.store(store)?.fetch(&key, 0..=10)?;
+        while rows.next(cx)?.is_some() {}
+        Ok(())
+    });
+    assert!(one <= 10.0, "{one}");
 }

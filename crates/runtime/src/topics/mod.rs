@@ -6,7 +6,9 @@ use millpond_broker_api::{Admin, Broker};
 use millpond_changelog::{
     self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics,
 };
-use millpond_topology::{self as topology, InternalTopicKind, Logging, SourceDef, StoreIndex, StoreType, Topology};
+use millpond_topology::{
+    self as topology, InternalTopicKind, Logging, SourceDef, StoreDef, StoreIndex, StoreType, Topology,
+};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::instance::Shared;
@@ -106,6 +108,10 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             });
         }
     }
+    let changelog_of = |def: &StoreDef, logged: bool| {
+        let is_logged = matches!(def.logging, Logging::Enabled { .. });
+        (is_logged == logged).then(|| changelog::changelog_topic(app, &def.name))
+    };
     for store in &sub.stores {
         let Some(def) = topology.stores().get(store.0 as usize) else { continue };
         plan.stores.push(StorePlan {
@@ -115,10 +121,8 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             retention: def.retention,
             engine: def.engine.clone(),
             format: value_format(def.kind),
-            changelog: match def.logging {
-                Logging::Enabled { .. } => Some(changelog::changelog_topic(app, &def.name)),
-                Logging::Disabled => None,
-            },
+            changelog: changelog_of(def, true),
+            former_changelog: changelog_of(def, false),
             caching: def.caching,
             forwards: def.owner.is_some(),
         });

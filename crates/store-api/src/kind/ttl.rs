@@ -124,12 +124,16 @@ impl<'a, S: Space + ?Sized> TtlKeyValue<'a, S> {
         self.rows.approximate_num_entries()
     }
 
-    /// The store's index rows whose buckets have passed, `limit` of them at most. One seek at most for each bucket that has
+    /// The store's index rows behind a place whose buckets have passed, `limit` of them at most. One seek at most for each bucket that has
     /// rows of whatever store.
-    fn due(&self, limit: usize) -> Result<Chunk> {
+    fn due(&self, behind: &[u8], limit: usize) -> Result<Chunk> {
         let mut due = Chunk::default();
         let end = Buckets::dead_below(self.now);
-        let mut cursor = self.index.scan(Range::new(Bound::Unbounded, Bound::Excluded(&end)), Direction::Forward)?;
+        let range = Range::new(Bound::Excluded(behind), Bound::Excluded(&end));
+        if range.is_empty() {
+            return Ok(due);
+        }
+        let mut cursor = self.index.scan(range, Direction::Forward)?;
         while due.len() < limit {
             let Some(row) = cursor.next()? else { break };
             let (bucket, store, _) = split(row)?;
@@ -189,7 +193,14 @@ impl<S: SpaceMut + ?Sized> TtlKeyValue<'_, S> {
     /// Deletes rows that have expired, by `limit` index rows at most: as writes of the spaces, so that they become tombstones
     /// in the changelog and are undone with the interval that they belong to. The index rows go with them.
     pub fn expire(&mut self, limit: usize) -> Result<Expired> {
-        let due = self.due(limit)?;
+        self.expire_behind(&mut Vec::new(), limit)
+    }
+
+    /// As [`TtlKeyValue::expire`], behind the place at which the last call has stopped, so that what it has deleted is not
+    /// walked over again. The place is empty before the first call, and whenever what was deleted may be there again: after
+    /// an interval was given up, or a restore.
+    pub fn expire_behind(&mut self, place: &mut Vec<u8>, limit: usize) -> Result<Expired> {
+        let due = self.due(place, limit)?;
         let mut done = Expired { more: due.len() == limit, ..Expired::default() };
         for i in 0..due.len() {
             let Some(entry) = due.get(i) else { break };
@@ -209,6 +220,10 @@ impl<S: SpaceMut + ?Sized> TtlKeyValue<'_, S> {
                 None => done.stale += 1,
             }
             self.index.put(entry.key, None)?;
+        }
+        if let Some(last) = due.last() {
+            place.clear();
+            place.extend_from_slice(last.key);
         }
         Ok(done)
     }

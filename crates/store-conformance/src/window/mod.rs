@@ -367,6 +367,25 @@ pub fn one_seek_at_most_for_each_bucket(subject: &mut dyn Subject) {
     }
 }
 
+/// A scan in chunks, which goes on over writes, places a cursor once at most for each bucket and chunk: for one key in those
+/// buckets only that the chunk's rows are in.
+pub fn one_seek_at_most_for_each_bucket_and_chunk(subject: &mut dyn Subject) {
+    let mut store = Store::new(8, 8 * 60 * MINUTE);
+    for hour in 0..8 {
+        for key in ["j", "k", "l"] {
+            for minute in [1, 59] {
+                assert!(store.put(subject, key.as_bytes(), (hour * 60 + minute) * MINUTE, b""));
+            }
+        }
+    }
+    for direction in BOTH {
+        for (keys, count, most) in [(Keys::One(b"k"), 16, 3), (Keys::ALL, 48, Buckets::MAX_ALIVE)] {
+            let (rows, placed) = store.placed_in_chunks(subject, keys, direction, 4);
+            assert!(rows == count && placed <= most, "{placed} seeks for 4 of {rows} rows, {direction:?} {keys:?}");
+        }
+    }
+}
+
 /// A scan goes on behind its place, with writes in between: chunk by chunk it sees what one scan sees, and rows that were
 /// deleted or put ahead of it meanwhile are gone or there.
 pub fn a_scan_is_resumed_behind_its_place(subject: &mut dyn Subject) {

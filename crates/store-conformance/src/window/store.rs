@@ -99,6 +99,39 @@ impl Store {
         });
         (found, placed.get())
     }
+
+    /// A scan in chunks of some rows, each by a view of its own: how many rows there were, and how often a cursor was placed
+    /// for the chunk that needed most.
+    #[track_caller]
+    pub(crate) fn placed_in_chunks(
+        &mut self,
+        subject: &mut dyn Subject,
+        keys: Keys<'_>,
+        direction: Direction,
+        rows: usize,
+    ) -> (usize, usize) {
+        let (mut found, mut most, mut place) = (0, 0, None::<Vec<u8>>);
+        loop {
+            let (placed, before) = (Cell::new(0), found);
+            subject.with(&mut |space| {
+                let mut space = Counting::new(space, &placed);
+                let store = Window::new(&mut space, self.number, self.retention, self.duplicates, self.now);
+                let scan = match &place {
+                    Some(place) => store.resume(keys, i64::MIN, i64::MAX, direction, place),
+                    None => store.scan(keys, i64::MIN, i64::MAX, direction),
+                };
+                let mut scan = scan.expect("the scan opens");
+                while found - before < rows && scan.next().expect("the scan moves").is_some() {
+                    found += 1;
+                    place = scan.place().map(<[u8]>::to_vec);
+                }
+            });
+            most = most.max(placed.get());
+            if found == before {
+                return (found, most);
+            }
+        }
+    }
 }
 
 /// What is left of a scan; it goes on having ended.

@@ -40,7 +40,7 @@ macro_rules! faults {
 }
 
 faults! {
-    the_first_write_wins: FirstWriteWins => shard::the_later_write_of_a_key_in_a_batch_wins, shard::deletes_and_puts_of_a_key_in_one_batch;
+    the_first_write_wins: FirstWriteWins => shard::the_later_write_of_a_key_in_a_batch_wins, shard::b147_conflicting_writes_of_a_key_in_one_batch;
     a_refused_batch_is_half_applied: HalfABatch => shard::an_unknown_space_in_a_batch_changes_nothing;
     empty_batches_are_ignored: EmptyBatchesIgnored => shard::an_empty_batch_moves_the_metadata, durable::metadata_alone_survives;
     empty_metadata_is_none: EmptyMetadataIsNone => shard::empty_metadata_is_not_none, durable::metadata_alone_survives;

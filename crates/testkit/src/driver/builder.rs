@@ -109,6 +109,13 @@ impl DriverBuilder {
         self
     }
 
+    /// As [`DriverBuilder::engine`].
+    #[cfg(feature = "store-conformance")]
+    pub(crate) fn shared_engine(mut self, engine: Arc<dyn Engine>) -> Self {
+        self.engines.push(engine);
+        self
+    }
+
     /// `state.dir`, to look into it or to have it prepared. Default: a directory that is deleted with the driver.
     pub fn state_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.settings.state_dir = Some(dir.into());
@@ -138,7 +145,13 @@ impl DriverBuilder {
             return Err(refused);
         }
         let clock = ManualClock::starting_at(self.start_ms);
-        let options = Options { clock: Some(clock.clone()), max_session_timeout: FOREVER, ..Options::default() };
+        // A test's records may be of any year, whatever its clock shows.
+        let options = Options {
+            clock: Some(clock.clone()),
+            max_session_timeout: FOREVER,
+            timestamp_after_max_ms: i64::MAX,
+            ..Options::default()
+        };
         let plan =
             Plan { topology: self.topology, settings: self.settings, engines: self.engines, commit: self.commit };
         let mut process = Process::new(plan, clock, options)?;

@@ -67,6 +67,8 @@ use millpond_runtime::{Counter, MemorySettings, MetricsRegistry, Result, TaskId,
 use millpond_store_mem::SimulatedDisk;
 use millpond_topology::{Serde, Topology};
 
+pub(crate) use rows::each as each_row;
+
 pub use builder::DriverBuilder;
 pub use input::InputTopic;
 pub use output::OutputTopic;

@@ -8,7 +8,7 @@ use millpond_store_api::{
 use millpond_topology::{StoreAccess, StoreDef, StoreType};
 
 /// Calls `each` with every row, its key as in the changelog.
-pub(super) fn each(def: &StoreDef, access: &mut StoreAccess<'_>, each: &mut dyn FnMut(Row<'_>)) -> store::Result<()> {
+pub(crate) fn each(def: &StoreDef, access: &mut StoreAccess<'_>, each: &mut dyn FnMut(Row<'_>)) -> store::Result<()> {
     let duplicates = def.retention.is_some_and(|r| r.duplicates);
     let Some((number, retention, now)) = access.expiry.as_ref().map(|e| (e.store, e.retention, *e.observed)) else {
         return each_of(&access.space(), &mut |row| {

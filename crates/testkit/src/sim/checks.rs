@@ -19,11 +19,11 @@ fn inputs() -> Vec<String> {
     vec![INPUT.to_owned(), SECOND_INPUT.to_owned(), repartition_topic(APP, "by-value")]
 }
 
-fn number(bytes: &[u8]) -> i64 {
+pub(super) fn number(bytes: &[u8]) -> i64 {
     bytes.try_into().map(i64::from_be_bytes).unwrap_or(i64::MIN)
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -224,7 +224,7 @@ impl World {
         Ok(last)
     }
 
-    fn compare(&self, what: &str, got: &BTreeMap<String, i64>, want: &BTreeMap<String, i64>) -> Outcome {
+    pub(super) fn compare(&self, what: &str, got: &BTreeMap<String, i64>, want: &BTreeMap<String, i64>) -> Outcome {
         let right = if self.exactly_once() {
             got == want
         } else {
@@ -234,7 +234,7 @@ impl World {
     }
 }
 
-fn difference(got: &BTreeMap<String, i64>, want: &BTreeMap<String, i64>) -> String {
+pub(super) fn difference(got: &BTreeMap<String, i64>, want: &BTreeMap<String, i64>) -> String {
     let keys: std::collections::BTreeSet<_> = got.keys().chain(want.keys()).collect();
     let differs = keys.into_iter().filter(|k| got.get(*k) != want.get(*k));
     let lines: Vec<String> =

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use millpond_topology::{
     Consumed, Context, Grouped, I64, KeyValue, Materialized, Processor, Produced, PunctuationType, Record, Result,
     Schedule, StoreRef, StoreSpec, Topology, Utf8,
 };
+
+use super::kinds;
 
 pub(super) const INPUT: &str = "in";
 /// Read by the same tasks as [`INPUT`], with other keys.
@@ -43,11 +46,13 @@ impl Processor for Ledger {
     }
 }
 
-pub(super) fn topology() -> Topology {
+/// The topology; the seed says what is cached.
+pub(super) fn topology(rng: &mut Rng) -> Topology {
     let mut builder = Topology::builder();
     let ledger = builder.add_store(StoreSpec::key_value(LEDGER, Utf8, I64));
-    builder
-        .stream_of(&[INPUT, SECOND_INPUT], Consumed::with(Utf8, Utf8))
+    let input = builder.stream_of(&[INPUT, SECOND_INPUT], Consumed::with(Utf8, Utf8));
+    let counts = input
+        .clone()
         .process(&ledger, |init, store| {
             let every = Schedule { every_ms: 700, by: PunctuationType::WallClockTime };
             init.schedule(every, |ledger: &mut Ledger, cx: &mut Context<'_, Ledger>, _| {
@@ -58,8 +63,11 @@ pub(super) fn topology() -> Topology {
         })
         .group_by(|_, value: &String| value.clone(), Grouped::named("by-value").key(Utf8).value(Utf8))
         .count(Materialized::named(COUNTS).key(Utf8))
-        .to_stream()
-        .to(OUTPUT, Produced::with(Utf8, I64));
+        .to_stream();
+    // Behind the ledger, so that a record that fails there has written and forwarded before.
+    kinds::add_to_input(rng, &mut builder, &input);
+    kinds::add_to_counts(rng, &mut builder, &counts);
+    counts.to(OUTPUT, Produced::with(Utf8, I64));
     builder.build().expect("the simulated topology is sound")
 }
 

@@ -10,7 +10,9 @@
 
 mod checks;
 mod faults;
+mod fold;
 mod job;
+mod kinds;
 mod probe;
 mod unfenced;
 mod world;
@@ -64,6 +66,8 @@ pub struct Report {
     pub died: BTreeMap<FailPoint, u64>,
     /// Restores that began at a durable position, each checked against what the shard had at the crash.
     pub resumed: u64,
+    /// Rows in changelogs that had expired at the end, those of stores with a time to live by their tombstones.
+    pub expired: u64,
 }
 
 /// What a run has found wrong.

@@ -9,13 +9,14 @@ use fastrand::Rng;
 use millpond_broker_api::{Broker, Clock, NewTopic, Outgoing, Producer, ProducerOptions};
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, Op, Options, Verdict};
 use millpond_changelog::{ShardMetadata, changelog_topic};
-use millpond_runtime::{ErrorKind, Guarantee, Instance, InstanceSpec, Ports, Random, Settings};
+use millpond_runtime::{ErrorKind, ErrorPolicy, Guarantee, Instance, InstanceSpec, Ports, Random, Settings};
 use millpond_store_mem::{MemEngine, SimulatedDisk};
 use millpond_topology::Topology;
 use tempfile::TempDir;
 
 use super::faults::{self, Fault, Weather};
 use super::job::{self, Model};
+use super::kinds::{self, Came};
 use super::probe::Probe;
 use super::unfenced::Unstable;
 use super::{Planted, Report};
@@ -53,16 +54,19 @@ pub(super) struct World {
     weather: Weather,
     pub(super) clock: ManualClock,
     pub(super) broker: EmbeddedBroker,
-    topology: Topology,
+    pub(super) topology: Topology,
     pub(super) settings: Settings,
     pub(super) machines: Vec<Machine>,
     producer: Box<dyn Producer>,
     pub(super) model: Model,
+    /// By partition: what the stores whose rows expire have to know.
+    pub(super) came: Vec<Came>,
     records: u64,
     target: u64,
     faults: VecDeque<(u64, Fault)>,
     struck: u64,
     pub(super) resumed: u64,
+    pub(super) expired: u64,
     /// The largest committed offset seen of each partition.
     pub(super) committed: BTreeMap<(String, i32), i64>,
     history: VecDeque<String>,
@@ -100,6 +104,7 @@ impl World {
         let topics = [input(job::INPUT), input(job::SECOND_INPUT), topic(job::OUTPUT, 2)];
         admin.create_topics(&topics).expect("the topics are new");
         let settings = settings(&mut rng, weather);
+        let topology = job::topology(&mut rng);
         let machines = if weather == Weather::Fair { 2 } else { 3 };
         let machines = (0..machines).map(|_| Machine::new(planted)).collect();
         let faults = faults::draw(&mut rng, weather, STEPS).into();
@@ -112,15 +117,17 @@ impl World {
             weather,
             clock,
             broker,
-            topology: job::topology(),
+            topology,
             settings,
             machines,
             producer,
             model: Model::default(),
+            came: (0..job::PARTITIONS).map(|_| Came::default()).collect(),
             records: 0,
             faults,
             struck: 0,
             resumed: 0,
+            expired: 0,
             committed: BTreeMap::new(),
             history: VecDeque::new(),
         }
@@ -158,6 +165,7 @@ impl World {
             passed: sum(Probe::passed),
             died: sum(Probe::died),
             resumed: self.resumed,
+            expired: self.expired,
         }
     }
 
@@ -177,6 +185,7 @@ impl World {
             self.move_on()?;
         }
         self.check_stores()?;
+        self.check_kept()?;
         self.stop_all()?;
         self.check_books()
     }
@@ -307,7 +316,7 @@ impl World {
             }
             Fault::CommitNow => machine.process.iter_mut().for_each(Instance::request_commit),
             Fault::Compact => {
-                for store in [job::LEDGER, job::COUNTS] {
+                for store in [job::LEDGER, job::COUNTS].into_iter().chain(kinds::COMPACTED) {
                     let topic = changelog_topic(APP, store);
                     self.broker.compact(&topic).map_err(|e| format!("compact {topic}: {e}"))?;
                 }
@@ -373,12 +382,17 @@ impl World {
         let second = self.rng.u8(0..3) == 0;
         let (topic, stem) = if second { (job::SECOND_INPUT, "j") } else { (job::INPUT, "k") };
         let key = format!("{stem}{}", self.rng.u8(0..40));
-        let value = if self.rng.u8(0..12) == 0 { job::DELETE.to_owned() } else { format!("v{}", self.rng.u8(0..15)) };
+        let value = match self.rng.u8(0..72) {
+            0..6 => job::DELETE.to_owned(),
+            6 => kinds::FAIL.to_owned(),
+            _ => format!("v{}", self.rng.u8(0..15)),
+        };
+        let timestamp = self.event_time();
         let partition = millpond_changelog::partition_for_key(key.as_bytes(), job::PARTITIONS);
         let record = Outgoing {
             topic: self.producer.topic(topic),
             partition,
-            timestamp: self.clock.wall_ms() - self.rng.i64(0..50),
+            timestamp,
             key: Some(key.as_bytes()),
             value: Some(value.as_bytes()),
             headers: &[],
@@ -387,8 +401,26 @@ impl World {
         // Faults of the broker may hit it, and are not of interest here: it repeats what had no answer.
         while !matches!(self.producer.send(&record), Ok(millpond_broker_api::Sent::Queued)) {}
         while self.producer.flush(Duration::ZERO).is_ok_and(|f| f.outstanding > 0) {}
-        self.model.record(&key, &value);
         self.records += 1;
+        if value != kinds::FAIL {
+            self.model.record(&key, &value);
+            if let Some(came) = self.came.get_mut(partition as usize) {
+                came.record(&key, &value, timestamp);
+            }
+        }
+    }
+
+    /// Time goes by a minute in a second, so that rows expire while a run lasts. Records are late, and now and then one is far
+    /// ahead of all others.
+    fn event_time(&mut self) -> i64 {
+        let start = self.clock.wall_ms() - self.clock.now().as_millis() as i64;
+        let now = start + self.clock.now().as_millis() as i64 * 60;
+        match self.rng.u16(0..1000) {
+            0 => now + self.rng.i64(60_000..360_000),
+            1..50 => now - self.rng.i64(0..360_000),
+            _ => now - self.rng.i64(0..60_000),
+        }
+        .max(start)
     }
 
     /// Everything that came in is processed and committed, nobody is frozen, and each task runs once.
@@ -403,7 +435,8 @@ impl World {
         let running = tasks.len();
         tasks.sort_unstable();
         tasks.dedup();
-        Ok(tasks.len() == running && running == 2 * job::PARTITIONS as usize && self.is_all_committed()?)
+        let all_run = tasks.len() == running && running == 2 * job::PARTITIONS as usize;
+        Ok(all_run && self.is_all_committed()? && self.is_tidy()?)
     }
 
     fn stuck(&self) -> String {
@@ -444,6 +477,8 @@ fn settings(rng: &mut Rng, weather: Weather) -> Settings {
         purge_interval: Duration::from_millis(rng.u64(0..500)),
         buffered_records: rng.usize(10..300),
         request_timeout: Duration::from_millis(200),
+        // A record that fails is part of the game.
+        on_processing_error: ErrorPolicy::Continue,
         ..Settings::new(APP)
     }
 }

@@ -462,7 +462,7 @@ fn b105_expired_rows_get_tombstones_and_never_come_back() {
             let row = ValueAndTimestamp { value: record.value, timestamp: record.timestamp };
             if record.value == 0 { Ok(()) } else { cx.store(store)?.put(&record.key, &row).map(drop) }
         });
-        let driver = driver.guarantee(guarantee).caching(caching).start_time(2 * DAY).build().unwrap();
+        let driver = driver.guarantee(guarantee).caching(caching).build().unwrap();
         for n in 1..=2500 {
             pipe(&driver, &[(&format!("k{n}"), n, n)]);
         }
@@ -498,7 +498,7 @@ fn a_given_up_interval_takes_deletions_back() {
         let row = ValueAndTimestamp { value: record.value, timestamp: record.timestamp };
         if record.value == 0 { Ok(()) } else { cx.store(store)?.put(&record.key, &row).map(drop) }
     });
-    let driver = driver.guarantee(Guarantee::ExactlyOnce).manual_commit().start_time(2 * DAY).build().unwrap();
+    let driver = driver.guarantee(Guarantee::ExactlyOnce).manual_commit().build().unwrap();
     pipe(&driver, &[("a", 1, 5)]);
     driver.commit().unwrap();
     pipe(&driver, &[("time", 0, DAY)]);

@@ -152,21 +152,6 @@ fn b089_a_clean_stop_leaves_nothing_to_restore() {
 }
 
 #[test]
-fn b040_what_another_owner_wrote_meanwhile_is_seen() {
-    let driver = counting().caching(1 << 20).build().unwrap();
-    pipe(&driver, &[("k", 1, 1), ("k", 1, 2)]);
-    driver.stop().unwrap();
-    // Another owner has counted on, and written this; it goes on in the log behind what lies here.
-    driver.input("counts-changelog", Utf8, I64).send("k", 7, 3).unwrap();
-    driver.restart().unwrap();
-    let counts = driver.store("counts", Utf8, I64);
-    assert_eq!(counts.get("k"), Some(7));
-    pipe(&driver, &[("k", 1, 4)]);
-    assert_eq!(counts.get("k"), Some(8));
-    assert_eq!(counts.changelog(), kvs(&[("k", 8)]));
-}
-
-#[test]
 fn a_store_without_a_changelog_starts_empty_after_a_loss_and_is_kept_otherwise() {
     let driver = builder(|b| {
         b.stream("in", Consumed::with(Utf8, I64))

@@ -4,6 +4,7 @@ mod declare;
 mod expiry;
 mod kind;
 mod list;
+mod mode;
 mod rows;
 mod serdes;
 mod session;
@@ -24,6 +25,7 @@ pub use kind::{
 };
 pub(crate) use kind::{sealed, with_access};
 pub use list::Listed;
+pub use mode::{Mode, ReadOnly, Readable, Writable};
 pub use rows::Rows;
 pub(crate) use serdes::Serdes;
 pub use session::SessionView;

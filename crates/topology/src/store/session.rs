@@ -1,5 +1,6 @@
 //! A session store for one access: typed, over the task's bytes.
 
+use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
 use millpond_store_api as store;
@@ -11,9 +12,9 @@ use crate::store::expiry::{expiring, observed};
 use crate::store::kind::Opened;
 use crate::store::window::times;
 use crate::store::windowed::{Layout, Span, SpanKeys, WindowedRows};
-use crate::store::{Serdes, StoreView, Values};
+use crate::store::{Mode, Serdes, StoreView, Values, Writable};
 
-/// Reads and writes a session store: a value for each key and session. A session is a [`Windowed`] key whose end, the time of
+/// Reads and writes, or [reads only](crate::ReadOnly), a session store: a value for each key and session. A session is a [`Windowed`] key whose end, the time of
 /// its last record, belongs to it.
 ///
 /// # Time
@@ -66,19 +67,20 @@ use crate::store::{Serdes, StoreView, Values};
 ///     .to("visits", Produced::with(SessionWindowed(Utf8), I64));
 /// # builder.build().unwrap();
 /// ```
-pub struct SessionView<'a, K, C> {
+pub struct SessionView<'a, K, C, M = Writable> {
     inner: StoreView<'a, K, C>,
+    mode: PhantomData<M>,
 }
 
-impl<K, C> std::fmt::Debug for SessionView<'_, K, C> {
+impl<K, C, M> std::fmt::Debug for SessionView<'_, K, C, M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SessionView").field("store", &self.inner.store).finish_non_exhaustive()
     }
 }
 
-impl<'a, K: 'static, C: Values> SessionView<'a, K, C> {
+impl<'a, K: 'static, C: Values, M: Mode> SessionView<'a, K, C, M> {
     pub(crate) fn new(opened: Opened<'a>, serdes: &'a Serdes<K, C>) -> Self {
-        Self { inner: StoreView::new(opened, serdes) }
+        Self { inner: StoreView::new(opened, serdes), mode: PhantomData }
     }
 
     /// The value of exactly this session.

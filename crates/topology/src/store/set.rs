@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::TaskCx;
 use crate::port::{StoreAccess, StoreIndex};
-use crate::store::{StoreKind, sealed, with_access};
+use crate::store::{ReadOnly, StoreKind, Writable, sealed, with_access};
 
 /// A declared store, as the builder knows it. Hand it to the processors that are to use the store.
 pub struct StoreHandle<T: StoreKind> {
@@ -17,6 +17,12 @@ impl<T: StoreKind> StoreHandle<T> {
     /// The store's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same store for a processor that only reads it.
+    pub fn read_only(&self) -> StoreHandle<ReadOnly<T>> {
+        let Self { topology, index, name, serdes } = self;
+        StoreHandle { topology: *topology, index: *index, name: name.clone(), serdes: serdes.clone() }
     }
 }
 
@@ -148,7 +154,7 @@ macro_rules! sets {
         impl<$($t: StoreKind),+> sealed::Sealed for ($(&StoreRef<$t>,)+) {}
 
         impl<'a, $($t: StoreKind),+> ViewSet<'a> for ($(&'a StoreRef<$t>,)+) {
-            type Views = ($($t::View<'a>,)+);
+            type Views = ($($t::View<'a, Writable>,)+);
 
             fn open(self, cx: TaskParts<'a>) -> Result<Self::Views> {
                 let TaskCx { port, scratch, task, .. } = cx.0;

@@ -6,7 +6,7 @@ use store::TtlKeyValue;
 use crate::error::Result;
 use crate::port::StoreAccess;
 use crate::store::expiry::{earliest, observed, windowed};
-use crate::store::{Expiring, StoreView};
+use crate::store::{Expiring, Mode, StoreView};
 
 /// Sets a key, or counts that its value has expired.
 pub(super) fn put(access: &mut StoreAccess<'_>, row: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result {
@@ -28,7 +28,7 @@ pub(super) fn observe(access: &mut StoreAccess<'_>, timestamp: Option<i64>) {
     }
 }
 
-impl<K: 'static, V: 'static> StoreView<'_, K, Expiring<V>> {
+impl<K: 'static, V: 'static, M: Mode> StoreView<'_, K, Expiring<V>, M> {
     /// Whether a value of this event time (milliseconds) would be put, and would be there.
     pub fn is_alive(&self, timestamp: i64) -> bool {
         earliest::<Expiring<V>>(&self.access) <= timestamp

@@ -1,5 +1,6 @@
 //! A versioned store for one access: typed, over the task's bytes.
 
+use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
 use millpond_store_api as store;
@@ -12,7 +13,7 @@ use crate::store::expiry::{observed, windowed};
 use crate::store::kind::Opened;
 use crate::store::rows::Rows;
 use crate::store::window::times;
-use crate::store::{Serdes, Stamped, StoreView};
+use crate::store::{Mode, Serdes, Stamped, StoreView, Writable};
 
 /// A version of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl<V> std::fmt::Debug for VersionedRecord<V> {
     }
 }
 
-/// Reads and writes a versioned store (KIP-889): what a key's value was at any time of its history.
+/// Reads and writes, or [reads only](crate::ReadOnly), a versioned store (KIP-889): what a key's value was at any time of its history.
 ///
 /// # Time
 ///
@@ -82,19 +83,20 @@ impl<V> std::fmt::Debug for VersionedRecord<V> {
 ///     .to("revenue", Produced::with(Utf8, I64));
 /// # builder.build().unwrap();
 /// ```
-pub struct VersionedView<'a, K, V> {
+pub struct VersionedView<'a, K, V, M = Writable> {
     inner: StoreView<'a, K, Stamped<V>>,
+    mode: PhantomData<M>,
 }
 
-impl<K, V> std::fmt::Debug for VersionedView<'_, K, V> {
+impl<K, V, M> std::fmt::Debug for VersionedView<'_, K, V, M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("VersionedView").field("store", &self.inner.store).finish_non_exhaustive()
     }
 }
 
-impl<'a, K: 'static, V: 'static> VersionedView<'a, K, V> {
+impl<'a, K: 'static, V: 'static, M: Mode> VersionedView<'a, K, V, M> {
     pub(crate) fn new(opened: Opened<'a>, serdes: &'a Serdes<K, Stamped<V>>) -> Self {
-        Self { inner: StoreView::new(opened, serdes) }
+        Self { inner: StoreView::new(opened, serdes), mode: PhantomData }
     }
 
     /// The latest version of a key; `None` if that is a tombstone.
@@ -147,6 +149,11 @@ impl<'a, K: 'static, V: 'static> VersionedView<'a, K, V> {
         self.inner.prefix(prefix, serde)
     }
 
+    /// About how many keys have a value now; see [`StoreView::approximate_num_entries`].
+    pub fn approximate_num_entries(&mut self) -> Result<u64> {
+        self.inner.approximate_num_entries()
+    }
+
     /// What the store has observed (milliseconds since 1970); `i64::MIN` if there was nothing yet.
     pub fn observed(&self) -> i64 {
         observed(&self.inner.access)
@@ -191,7 +198,7 @@ impl<K: 'static, V: 'static> VersionedView<'_, K, V> {
     }
 }
 
-impl<K: 'static, V: 'static> VersionedView<'_, K, V> {
+impl<K: 'static, V: 'static, M: Mode> VersionedView<'_, K, V, M> {
     fn history(&mut self, key: &K, (from, to): (i64, i64), direction: Direction) -> Result<Vec<VersionedRecord<V>>> {
         self.with_view(key, |view, key, values| {
             let (mut found, mut failed) = (Vec::new(), None);

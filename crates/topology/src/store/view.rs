@@ -1,9 +1,10 @@
 //! A key-value store for one access: typed, over the task's bytes.
 
+use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 use millpond_store_api as store;
-use store::Direction;
+use store::{Direction, Space as _};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::TaskIdentity;
@@ -12,9 +13,9 @@ use crate::serde::Serde;
 use crate::store::expiry::{earliest, is_alive};
 use crate::store::kind::Opened;
 use crate::store::rows::{Between, Rows};
-use crate::store::{Serdes, Values, ttl};
+use crate::store::{Mode, Serdes, Values, Writable, ttl};
 
-/// Reads and writes a store. It borrows the processor's context, so it ends before anything is forwarded.
+/// Reads and writes a store, or [reads it only](crate::ReadOnly). It borrows the processor's context, so it ends before anything is forwarded.
 ///
 /// A write is seen by all later reads of the task, and becomes durable with the task's next commit. A value that stands for
 /// null (see [`Nullable`](crate::Nullable)) deletes the key. A null key is an error.
@@ -26,7 +27,7 @@ use crate::store::{Serdes, Values, ttl};
 /// that its task has seen, or that was put. What has expired already is not put: that is counted as a dropped record, and is
 /// no error. So [`StoreView::update`] and [`StoreView::put_all`] may come back without having written;
 /// [`StoreView::is_alive`] tells beforehand.
-pub struct StoreView<'a, K, C> {
+pub struct StoreView<'a, K, C, M = Writable> {
     pub(super) access: StoreAccess<'a>,
     /// The key at hand, and a value behind it.
     pub(super) bytes: &'a mut Vec<u8>,
@@ -35,18 +36,19 @@ pub struct StoreView<'a, K, C> {
     pub(super) serdes: &'a Serdes<K, C>,
     pub(super) store: StoreIndex,
     pub(super) task: TaskIdentity,
+    mode: PhantomData<M>,
 }
 
-impl<K, C> std::fmt::Debug for StoreView<'_, K, C> {
+impl<K, C, M> std::fmt::Debug for StoreView<'_, K, C, M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreView").field("store", &self.store).finish_non_exhaustive()
     }
 }
 
-impl<'a, K: 'static, C: Values> StoreView<'a, K, C> {
+impl<'a, K: 'static, C: Values, M: Mode> StoreView<'a, K, C, M> {
     pub(crate) fn new(opened: Opened<'a>, serdes: &'a Serdes<K, C>) -> Self {
         let Opened { access, buffers, store, task } = opened;
-        Self { access, bytes: &mut buffers.bytes, row: &mut buffers.row, serdes, store, task }
+        Self { access, bytes: &mut buffers.bytes, row: &mut buffers.row, serdes, store, task, mode: PhantomData }
     }
 
     /// The value of a key.
@@ -60,6 +62,61 @@ impl<'a, K: 'static, C: Values> StoreView<'a, K, C> {
         }
     }
 
+    /// All rows, in the order of their keys' bytes.
+    pub fn all(&mut self) -> Rows<K, C> {
+        self.rows(Bound::Unbounded, Bound::Unbounded, Direction::Forward)
+    }
+
+    /// All rows, the last first.
+    pub fn reverse_all(&mut self) -> Rows<K, C> {
+        self.rows(Bound::Unbounded, Bound::Unbounded, Direction::Reverse)
+    }
+
+    /// The rows between two keys. A range whose ends are the wrong way round is empty.
+    ///
+    /// An error if the key's serde does not sort as the keys do (such as [`I64`](crate::I64), where negative numbers come
+    /// last): the rows would not be those between the keys.
+    pub fn range(&mut self, range: impl RangeBounds<K>) -> Result<Rows<K, C>> {
+        let [lower, upper] = self.serdes.bounds(&range)?;
+        Ok(self.rows(lower, upper, Direction::Forward))
+    }
+
+    /// The rows between two keys, the last first; see [`StoreView::range`].
+    pub fn reverse_range(&mut self, range: impl RangeBounds<K>) -> Result<Rows<K, C>> {
+        let [lower, upper] = self.serdes.bounds(&range)?;
+        Ok(self.rows(lower, upper, Direction::Reverse))
+    }
+
+    /// The rows whose keys' *bytes* begin with the bytes of `prefix`, in order. Sensible where the key's serde writes a
+    /// prefix first, as text does.
+    pub fn prefix<P>(&mut self, prefix: &P, serde: &impl Serde<P>) -> Result<Rows<K, C>> {
+        let mut bytes = Vec::new();
+        serde.encode(prefix, &mut bytes).map_err(|e| e.in_serde(ErrorKind::Serialization, "encode a prefix"))?;
+        let prefix = store::Prefix::new(&bytes);
+        let store::Range { lower, upper } = prefix.range();
+        Ok(self.rows(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec), Direction::Forward))
+    }
+
+    /// About how many rows the store has: exact for up to a thousand, above that an estimate on some engines. Rows that have
+    /// expired count until they are deleted.
+    pub fn approximate_num_entries(&mut self) -> Result<u64> {
+        Ok(self.access.space().approximate_num_entries()?)
+    }
+
+    fn rows(&mut self, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>, direction: Direction) -> Rows<K, C> {
+        let between = Between::new([lower, upper], direction);
+        Rows::new(self.serdes.clone(), &self.access, (self.store, self.task), between)
+    }
+
+    /// Puts the key's bytes, and nothing else, into the buffer.
+    #[inline]
+    pub(super) fn write_key(&mut self, key: &K) -> Result {
+        self.bytes.clear();
+        if self.serdes.key().encode(key, self.bytes)? { Ok(()) } else { Err(null_key()) }
+    }
+}
+
+impl<K: 'static, C: Values> StoreView<'_, K, C> {
     /// Sets a key; reads nothing.
     #[inline]
     pub fn put(&mut self, key: &K, value: &C::Value) -> Result {
@@ -117,53 +174,6 @@ impl<'a, K: 'static, C: Values> StoreView<'a, K, C> {
             }
         }
         Ok(new)
-    }
-
-    /// All rows, in the order of their keys' bytes.
-    pub fn all(&mut self) -> Rows<K, C> {
-        self.rows(Bound::Unbounded, Bound::Unbounded, Direction::Forward)
-    }
-
-    /// All rows, the last first.
-    pub fn reverse_all(&mut self) -> Rows<K, C> {
-        self.rows(Bound::Unbounded, Bound::Unbounded, Direction::Reverse)
-    }
-
-    /// The rows between two keys. A range whose ends are the wrong way round is empty.
-    ///
-    /// An error if the key's serde does not sort as the keys do (such as [`I64`](crate::I64), where negative numbers come
-    /// last): the rows would not be those between the keys.
-    pub fn range(&mut self, range: impl RangeBounds<K>) -> Result<Rows<K, C>> {
-        let [lower, upper] = self.serdes.bounds(&range)?;
-        Ok(self.rows(lower, upper, Direction::Forward))
-    }
-
-    /// The rows between two keys, the last first; see [`StoreView::range`].
-    pub fn reverse_range(&mut self, range: impl RangeBounds<K>) -> Result<Rows<K, C>> {
-        let [lower, upper] = self.serdes.bounds(&range)?;
-        Ok(self.rows(lower, upper, Direction::Reverse))
-    }
-
-    /// The rows whose keys' *bytes* begin with the bytes of `prefix`, in order. Sensible where the key's serde writes a
-    /// prefix first, as text does.
-    pub fn prefix<P>(&mut self, prefix: &P, serde: &impl Serde<P>) -> Result<Rows<K, C>> {
-        let mut bytes = Vec::new();
-        serde.encode(prefix, &mut bytes).map_err(|e| e.in_serde(ErrorKind::Serialization, "encode a prefix"))?;
-        let prefix = store::Prefix::new(&bytes);
-        let store::Range { lower, upper } = prefix.range();
-        Ok(self.rows(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec), Direction::Forward))
-    }
-
-    fn rows(&mut self, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>, direction: Direction) -> Rows<K, C> {
-        let between = Between::new([lower, upper], direction);
-        Rows::new(self.serdes.clone(), &self.access, (self.store, self.task), between)
-    }
-
-    /// Puts the key's bytes, and nothing else, into the buffer.
-    #[inline]
-    pub(super) fn write_key(&mut self, key: &K) -> Result {
-        self.bytes.clear();
-        if self.serdes.key().encode(key, self.bytes)? { Ok(()) } else { Err(null_key()) }
     }
 
     /// Sets the key in the buffer.

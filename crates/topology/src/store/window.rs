@@ -1,5 +1,6 @@
 //! A window store for one access: typed, over the task's bytes.
 
+use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 use millpond_store_api as store;
@@ -9,9 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::expiry::{expiring, observed};
 use crate::store::kind::Opened;
 use crate::store::windowed::{Layout, Span, SpanKeys, WindowedRows};
-use crate::store::{Serdes, StoreView, Values};
+use crate::store::{Mode, Serdes, StoreView, Values, Writable};
 
-/// Reads and writes a window store: a value for each key and window start.
+/// Reads and writes, or [reads only](crate::ReadOnly), a window store: a value for each key and window start.
 ///
 /// # Time
 ///
@@ -66,9 +67,10 @@ use crate::store::{Serdes, StoreView, Values};
 ///     .to("last-five-minutes", Produced::with(Utf8, I64));
 /// # builder.build().unwrap();
 /// ```
-pub struct WindowView<'a, K, C> {
+pub struct WindowView<'a, K, C, M = Writable> {
     inner: StoreView<'a, K, C>,
     windows: Windows,
+    mode: PhantomData<M>,
 }
 
 /// What the views of a window store have in common.
@@ -97,15 +99,15 @@ impl<K, C> std::fmt::Debug for WindowSerdes<K, C> {
     }
 }
 
-impl<K, C> std::fmt::Debug for WindowView<'_, K, C> {
+impl<K, C, M> std::fmt::Debug for WindowView<'_, K, C, M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WindowView").field("store", &self.inner.store).finish_non_exhaustive()
     }
 }
 
-impl<'a, K: 'static, C: Values> WindowView<'a, K, C> {
+impl<'a, K: 'static, C: Values, M: Mode> WindowView<'a, K, C, M> {
     pub(crate) fn new(opened: Opened<'a>, serdes: &'a WindowSerdes<K, C>) -> Self {
-        Self { inner: StoreView::new(opened, &serdes.serdes), windows: serdes.windows }
+        Self { inner: StoreView::new(opened, &serdes.serdes), windows: serdes.windows, mode: PhantomData }
     }
 
     /// The value of a key in the window that begins at `start`; of duplicates the one that was put last.

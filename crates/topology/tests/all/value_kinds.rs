@@ -96,6 +96,7 @@ fn lists_grow_and_are_deleted_as_a_whole() {
             }
             Ok((found, all))
         });
+        assert_eq!(script.run(|store, cx| cx.store(store)?.approximate_num_entries()), 2);
         assert_eq!(found, Some(list(&["a", "", "b"])));
         assert_eq!(all, [(k(), list(&["a", "", "b"])), ("j".to_owned(), list(&["c"]))]);
         // The whole list is logged, in the bytes of Kafka's list serializer.

@@ -25,6 +25,8 @@ pub(crate) struct Expiring {
     puts: Option<PutLog>,
     /// Of a store with a time to live: all rows that were due by this time are deleted.
     deleted_to: Option<i64>,
+    /// Up to this row of its index.
+    deleted_place: Vec<u8>,
 }
 
 /// Every time has been observed: nothing waits to be deleted.
@@ -46,6 +48,7 @@ impl Expiring {
             windowed: (is_versioned || is_ttl).then(|| overlay(options)),
             puts: (is_versioned && plan.changelog.is_some()).then(PutLog::default),
             deleted_to: is_ttl.then_some(NEVER),
+            deleted_place: Vec::new(),
         }))
     }
 
@@ -71,6 +74,7 @@ impl Expiring {
             puts.clear();
         }
         self.deleted_to = self.deleted_to.map(|_| NEVER);
+        self.deleted_place.clear();
     }
 
     /// For one access at the task's time.
@@ -134,7 +138,8 @@ impl Expiring {
         let mut rows = LayerSpace { layer: rows, base, timestamp: now };
         let mut index = LayerSpace { layer: windowed, base, timestamp: now };
         let mut view = TtlKeyValue::new(&mut rows, &mut index, self.number, self.retention, now);
-        let expired = view.expire(limit).map_err(|e| Error::store("delete expired rows", e))?;
+        let expired =
+            view.expire_behind(&mut self.deleted_place, limit).map_err(|e| Error::store("delete expired rows", e))?;
         if !expired.more {
             self.deleted_to = Some(now);
         }

@@ -351,6 +351,10 @@ fn open_shard(place: &ShardPlace, stores: &[&StorePlan], partition: i32) -> Resu
     let unlogged = stores.iter().any(|p| p.changelog.is_none());
     let spec = ShardSpec { dir: data.as_deref(), spaces: &specs, unlogged };
     let mut shard = TaskShard::open(&*place.engine, &spec)?;
+    for topic in stores.iter().filter_map(|p| p.former_changelog.as_deref()) {
+        // Its rows are no longer those of that log: if the store is logged again, the log is read from its start.
+        shard.metadata.forget_changelog(topic, partition);
+    }
     let outdated: Vec<_> = stores.iter().zip(&placed).filter(|(_, placed)| placed.is_outdated).collect();
     for (plan, placed) in &outdated {
         let lost = plan.changelog.is_none();

@@ -132,6 +132,7 @@ mod tests {
             engine: None,
             format: ValueFormat::Plain,
             changelog: None,
+            former_changelog: None,
             caching: false,
             forwards: false,
         }

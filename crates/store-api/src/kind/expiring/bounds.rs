@@ -49,7 +49,9 @@ impl Bounds {
     /// The rows of one key, over all buckets of some times.
     pub(super) fn of_key(store: Store, key: &[u8], from: i64, to: i64) -> Self {
         let row = |time: i64, fill: u8| {
-            let mut bytes = ExpiringKey::head(store.buckets.of(time), store.number).to_vec();
+            // With room for a few bytes that are escaped: in most cases this is the only allocation.
+            let mut bytes = Vec::with_capacity(ExpiringKey::HEAD + key.len() + 2 * SuffixKind::MAX_LEN);
+            bytes.extend_from_slice(&ExpiringKey::head(store.buckets.of(time), store.number));
             escape(key, &mut bytes);
             Suffix::Time(time).encode(&mut bytes);
             bytes.resize(bytes.len() + store.kind.len() - SuffixKind::Time.len(), fill);

@@ -58,7 +58,8 @@ impl<'a> KeyWalk<'a> {
         (from, to): (i64, i64),
         direction: Direction,
     ) -> Self {
-        let mut near = ExpiringKey::head(0, store.number).to_vec();
+        let mut near = Vec::with_capacity(ExpiringKey::HEAD + key.len() + 2 * SuffixKind::MAX_LEN);
+        near.extend_from_slice(&ExpiringKey::head(0, store.number));
         escape(key, &mut near);
         let common = near.len();
         let last = match direction {
