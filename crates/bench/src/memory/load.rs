@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use millpond_topology::{
     ByteArray, Consumed, Context, KeyValue, Processor, Record, Result, StoreKind, StoreRef, StoreSpec, Topology, U64,
-    Window,
+    Window, Writable,
 };
 
 use super::MemoryOptions;
@@ -142,14 +142,19 @@ impl Processor for Load {
 }
 
 /// Answers whether the row is a new one.
-fn put(store: &mut <Bytes as StoreKind>::View<'_>, key: &Vec<u8>, value: &Vec<u8>, is_update: bool) -> Result<bool> {
+fn put(
+    store: &mut <Bytes as StoreKind>::View<'_, Writable>,
+    key: &Vec<u8>,
+    value: &Vec<u8>,
+    is_update: bool,
+) -> Result<bool> {
     let is_new = !is_update || store.get(key)?.is_none();
     store.put(key, value)?;
     Ok(is_new)
 }
 
 fn put_in_window(
-    store: &mut <Windows as StoreKind>::View<'_>,
+    store: &mut <Windows as StoreKind>::View<'_, Writable>,
     key: &Vec<u8>,
     time: i64,
     value: &Vec<u8>,
