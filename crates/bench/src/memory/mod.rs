@@ -53,12 +53,36 @@ pub struct MemoryOptions {
     pub engine: MemoryOf,
     /// Tasks, and so shards.
     pub shards: i32,
-    /// Bytes of keys and values that there are in the end.
-    pub state: u64,
+    /// When it has seen enough.
+    pub end: End,
+    /// Event time from one record to the next. Windows are a minute long and kept for half an hour, so a long time makes rows
+    /// expire as fast as they come.
+    pub pace: Duration,
+    /// Bytes of a value.
+    pub value: usize,
     /// `num.stream.threads`.
     pub threads: usize,
     /// Where the state lies; empty or missing.
     pub dir: PathBuf,
+}
+
+/// When a measurement ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// There are so many bytes of keys and values, if none expire.
+    State(u64),
+    /// So many rows were written.
+    Writes(u64),
+}
+
+impl End {
+    /// How much of the way lies behind, in quarters.
+    fn quarters(self, progress: &Progress) -> u64 {
+        match self {
+            Self::State(bytes) => progress.state() * 4 / bytes.max(1),
+            Self::Writes(writes) => progress.writes() * 4 / writes.max(1),
+        }
+    }
 }
 
 /// What was found out.
@@ -66,15 +90,17 @@ pub struct MemoryOptions {
 pub struct MemoryReport {
     /// Resident bytes before the application was started: broker and engine were there.
     pub before: u64,
-    /// The most that was resident while it ran.
-    pub peak: u64,
+    /// The most that was resident, in each quarter of the way; the last one with the clean stop.
+    pub peaks: [u64; 4],
+    /// The most files, sockets and the like that were open.
+    pub descriptors: usize,
     /// The most that the overlays were counted to hold.
     pub overlays: u64,
     /// The most that RocksDB was counted to hold: blocks, indexes, filters and memtables; 0 where it is not asked.
     pub engine: u64,
     /// Rows that were written, updates included.
     pub writes: u64,
-    /// Bytes of keys and values in the end.
+    /// Bytes of keys and values that there would be in the end if none expired.
     pub state: u64,
     /// Bytes of RocksDB's files in the end.
     pub files: u64,
@@ -87,13 +113,18 @@ pub struct MemoryReport {
 }
 
 impl MemoryReport {
+    /// The most that was resident while it ran.
+    pub fn peak(&self) -> u64 {
+        self.peaks.into_iter().max().unwrap_or(0)
+    }
+
     /// What the application took.
     pub fn taken(&self) -> u64 {
-        self.peak.saturating_sub(self.before)
+        self.peak().saturating_sub(self.before)
     }
 }
 
-/// Runs the application until its state is as large as was asked for.
+/// Runs the application until it has seen enough.
 pub fn measure(options: &MemoryOptions) -> Result<MemoryReport> {
     let broker = EmbeddedBroker::new();
     let configs = [("retention.ms", "-1")];
@@ -103,37 +134,51 @@ pub fn measure(options: &MemoryOptions) -> Result<MemoryReport> {
         MemoryOf::Budget => RocksEngine::new(RocksSettings::default())?,
         MemoryOf::RocksDb => RocksEngine::untuned()?,
     }));
-    let progress = Arc::new(Progress::default());
-    let topology = load::topology(options.shards, &progress)?;
+    let progress = Arc::new(Progress::new(options.value));
+    let topology = load::topology(options, &progress)?;
     let settings = Settings {
         workers: options.threads,
         state_dir: Some(options.dir.clone()),
         memory_budget: Some(options.budget),
         ..Settings::new(APPLICATION)
     };
-    let mut input = Input::of(&broker, options.shards)?;
+    let mut input = Input::of(&broker, options)?;
     let (clock, before) = (SystemClock::default(), resident()?);
     let watch = Watch::start()?;
     let started = clock.now();
     let app =
         App::builder(APPLICATION).settings(settings).broker(broker.clone()).engine(engine.clone()).start(topology)?;
-    let mut counted = (0, 0);
-    while progress.state() < options.state {
+    let (mut counted, mut quarter, mut peaks, mut descriptors) = ((0, 0), 0, [0; 4], 0);
+    loop {
+        let quarters = options.end.quarters(&progress);
+        if quarters > quarter || quarters >= 4 {
+            descriptors = descriptors.max(std::fs::read_dir("/proc/self/fd")?.count());
+        }
+        while quarter < quarters.min(3) {
+            peaks.iter_mut().skip(quarter as usize).take(1).for_each(|peak| *peak = watch.peak_so_far());
+            quarter += 1;
+        }
+        if quarters >= 4 {
+            break;
+        }
         if !matches!(app.state(), AppState::Rebalancing | AppState::Running) {
             app.wait()?;
             return Err("the application has stopped by itself".into());
         }
         input.keep_ahead(app.metrics().total(Counter::ProcessTotal))?;
         let (overlays, in_engine) = (overlays(&app), engine.memory().total());
-        (counted.0, counted.1) = (counted.0.max(overlays), counted.1.max(in_engine));
+        counted = (overlays.max(counted.0), in_engine.max(counted.1));
         pause(LOOK);
     }
     let elapsed = clock.now() - started;
     let usage = engine.0.usage();
     app.shutdown()?;
+    let [.., last] = &mut peaks;
+    *last = watch.stop();
     Ok(MemoryReport {
         before,
-        peak: watch.stop(),
+        peaks,
+        descriptors,
         overlays: counted.0,
         engine: counted.1,
         writes: progress.writes(),
@@ -158,19 +203,21 @@ struct Input {
     offsets: Box<dyn GroupOffsets>,
     topic: TopicId,
     partitions: i32,
+    pace: Duration,
     sent: u64,
     tidied: u64,
 }
 
 impl Input {
-    fn of(broker: &EmbeddedBroker, partitions: i32) -> Result<Self> {
+    fn of(broker: &EmbeddedBroker, options: &MemoryOptions) -> Result<Self> {
         let mut producer = broker.producer(&ProducerOptions::default())?;
         Ok(Self {
             topic: producer.topic(load::INPUT),
             producer,
             admin: broker.admin()?,
             offsets: broker.offsets()?,
-            partitions,
+            partitions: options.shards,
+            pace: options.pace,
             sent: 0,
             tidied: 0,
         })
@@ -182,7 +229,7 @@ impl Input {
             let record = Outgoing {
                 topic: self.topic,
                 partition: (self.sent % self.partitions as u64) as i32,
-                timestamp: load::timestamp(self.sent),
+                timestamp: load::timestamp(self.sent, self.pace),
                 key: Some(&number),
                 value: Some(&number),
                 headers: &[],

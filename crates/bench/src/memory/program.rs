@@ -1,17 +1,18 @@
 //! The program: options in, a line of JSON out.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::{MemoryOf, MemoryOptions, measure};
+use super::{End, MemoryOf, MemoryOptions, measure};
 use crate::args::Args;
 use crate::error::{Result, spell};
 
 const MIB: u64 = 1 << 20;
 
-/// Runs one measurement: `dir=PATH [engine=budget|rocksdb] [budget=MIB] [state=MIB] [shards=N] [threads=N]`. The state lies in
-/// a new directory below `dir`, and is gone in the end.
+/// Runs one measurement: `dir=PATH [engine=budget|rocksdb] [budget=MIB] [state=MIB] [shards=N] [threads=N] [pace=MS]
+/// [value=BYTES]`. The state lies in a new directory below `dir`, and is gone in the end.
 pub fn program(words: impl Iterator<Item = String>) -> ExitCode {
     match run(&words.collect::<Vec<_>>()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,13 +36,17 @@ fn run(words: &[String]) -> Result {
         budget,
         engine,
         shards: args.number("shards", 64)?,
-        state: args.number("state", budget / MIB * 10)? * MIB,
+        end: End::State(args.number("state", budget / MIB * 10)? * MIB),
+        pace: Duration::from_millis(args.number("pace", 2)?),
+        value: args.number("value", 200)?,
         threads: args.number("threads", 2)?,
         dir: dir.path().to_owned(),
     })?;
     let line = json!({
         "before": report.before,
-        "peak": report.peak,
+        "peak": report.peak(),
+        "peaks": report.peaks,
+        "descriptors": report.descriptors,
         "taken": report.taken(),
         "overlays": report.overlays,
         "engine": report.engine,

@@ -35,7 +35,12 @@ impl Watch {
         Ok(Self { peak, stop, thread })
     }
 
-    /// The most bytes that were resident.
+    /// The most bytes that were resident since the last call.
+    pub(super) fn peak_so_far(&self) -> u64 {
+        self.peak.swap(0, Relaxed)
+    }
+
+    /// The most bytes that were resident since then.
     pub(super) fn stop(self) -> u64 {
         self.stop.store(true, Relaxed);
         self.thread.join().expect("it only reads a file");

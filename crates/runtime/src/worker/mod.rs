@@ -102,6 +102,8 @@ pub(crate) struct Worker {
     pub(crate) restores: BTreeMap<Source, (usize, usize)>,
     pub(crate) last_source: u32,
     pub(crate) commit_asked: bool,
+    /// The task that has the first turn of the next round.
+    first_turn: usize,
     /// The last step has processed something, so there may be more to process without waiting.
     made_progress: bool,
     /// The task that was worked on last: an error of a store is its.
@@ -175,6 +177,7 @@ impl Worker {
             restores: BTreeMap::new(),
             last_source: 0,
             commit_asked: false,
+            first_turn: 0,
             made_progress: false,
             at_work: None,
             last_commit: now,

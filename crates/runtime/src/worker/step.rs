@@ -269,7 +269,11 @@ impl Worker {
         let shared = self.shared.clone();
         let mut cx = Processing::begin(&shared, &mut self.collector);
         let mut busy = false;
-        for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
+        // Where the last round was cut short, the tasks that had no turn come first.
+        let first = std::mem::take(&mut self.first_turn).min(self.tasks.len());
+        let (later, sooner) = self.tasks.split_at_mut(first);
+        let turns = (first..).zip(sooner).chain((0..).zip(later));
+        for (at, task) in turns.filter(|(_, t)| t.is_running()) {
             self.at_work = Some(task.id);
             let mut left = TURN;
             task.progressed = false;
@@ -279,11 +283,16 @@ impl Worker {
                 busy |= done > 0;
                 task.progressed |= done > 0;
                 left -= done.min(left);
-                if done < LOOK_AHEAD {
+                if done < LOOK_AHEAD || shared.memory.overlays.is_tight() {
                     break;
                 }
             }
             busy |= task.delete_expired(&mut cx)?;
+            // What a round of turns writes may be many times what there is memory for.
+            if task.progressed && shared.memory.overlays.is_tight() {
+                self.first_turn = at + 1;
+                break;
+            }
         }
         if busy {
             self.resume_drained()?;

@@ -29,6 +29,9 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// By so many bytes a limit may be exceeded for a while, however small it is.
+    const SLACK: usize = 1 << 20;
+
     /// A budget with these limits, in bytes, for what is clean and pending and for what is logged.
     pub fn new(cache_max: usize, uncommitted_max: usize) -> Self {
         Self {
@@ -67,6 +70,16 @@ impl Budget {
         let cache = self.cache();
         let over = cache.checked_sub(self.cache_max.load(Relaxed)).filter(|over| *over > 0)?;
         Some(Excess { over, cache })
+    }
+
+    /// True if the overlays have outgrown a limit by far: whoever processes records stops to make room before it goes on.
+    pub fn is_tight(&self) -> bool {
+        let far_over = |held: usize, max: &AtomicUsize| {
+            let max = max.load(Relaxed);
+            held > max.saturating_add(max / 8).saturating_add(Self::SLACK)
+        };
+        let held = self.held();
+        far_over(held.cache(), &self.cache_max) || far_over(held.logged, &self.uncommitted_max)
     }
 
     /// True if more is logged than `statestore.uncommitted.max.bytes` allows: time for an early commit.
@@ -191,6 +204,22 @@ mod tests {
         a.publish(Held { clean: 900, pending: 0, logged: 7 });
         assert_eq!(budget.held(), Held { clean: 900, pending: 200, logged: 7 });
         assert!(b.moved(Held { pending: 201 + Share::STEP, ..Held::default() }));
+    }
+
+    #[test]
+    fn a_limit_that_is_exceeded_by_far_is_tight() {
+        let mib = 1 << 20;
+        let budget = Arc::new(Budget::new(8 * mib, 0));
+        let mut share = Share::new(Arc::clone(&budget));
+        for (clean, logged, tight) in
+            [(10 * mib, mib, false), (10 * mib + 1, 0, true), (0, mib + 1, true), (0, 0, false)]
+        {
+            share.publish(held(clean, logged));
+            assert_eq!(budget.is_tight(), tight, "{clean} {logged}");
+        }
+        budget.set_limits(usize::MAX, usize::MAX);
+        share.publish(held(10 * mib + 1, mib + 1));
+        assert!(!budget.is_tight());
     }
 
     #[test]

@@ -51,11 +51,11 @@ impl Overlay {
         self.slots.remove(number);
     }
 
-    /// Gives memory back when less than half of the slots are in use; between commits only, when no list names a slot.
+    /// Gives memory back when a third of the slots are free; between commits only, when no list names a slot.
     pub(super) fn compact(&mut self) {
-        const WORTH_IT: usize = 4096;
+        const WORTH_IT: usize = 256;
         let free = self.slots.free();
-        if free < WORTH_IT || free * 2 < self.slots.len() || self.is_dirty() {
+        if free < WORTH_IT || free * 3 < self.slots.len() || self.is_dirty() {
             return;
         }
         let old = std::mem::take(&mut self.slots);

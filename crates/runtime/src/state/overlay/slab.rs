@@ -1,4 +1,5 @@
-//! The overlay's slots, in pages that never move: growing copies nothing but the first, small page.
+//! The overlay's slots, in pages: growing copies nothing but the last one, and leaves little room unused, since a process has
+//! hundreds of overlays.
 
 use millpond_store_api::{Read, Result, SpaceId};
 
@@ -88,9 +89,12 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    const SHIFT: u32 = 14;
+    const SHIFT: u32 = 12;
     /// Slots per page.
     const PAGE: usize = 1 << Self::SHIFT;
+    /// With so much room pages begin, but for the first one: most stores of most tests and many of real tasks are small.
+    const FIRST: usize = 4;
+    const OTHERS: usize = 256;
 
     /// Splits a number into page and place.
     #[inline]
@@ -139,10 +143,14 @@ impl Slab {
         }
         let number = u32::try_from(self.len()).expect("memory holds fewer slots than 32 bits count");
         match self.pages.last_mut() {
-            Some(page) if page.len() < Self::PAGE => page.push(slot),
+            Some(page) if page.len() < Self::PAGE => {
+                if page.len() == page.capacity() {
+                    page.reserve_exact((page.len() / 2).min(Self::PAGE - page.len()));
+                }
+                page.push(slot);
+            }
             last => {
-                // The first page grows as it is needed, since most stores of most tests and many of real tasks are small.
-                let mut page = Vec::with_capacity(if last.is_some() { Self::PAGE } else { 4 });
+                let mut page = Vec::with_capacity(if last.is_some() { Self::OTHERS } else { Self::FIRST });
                 page.push(slot);
                 self.pages.push(page);
             }
