@@ -98,8 +98,12 @@ impl<'a> Selection<'a> {
             // Values that were the latest ones so far are written, too, however small the record is.
             self.room.spend(latest.written + earlier.written);
         }
-        let time = expiring.map_or(record.timestamp, |key| key.suffix.time());
-        *observed = (*observed).max(Some(time));
+        let time = match changelog.rows {
+            // A deletion is marked with the time of who asked for it, which may be the wall clock's. Only a put is observed.
+            RowLayout::Ttl { .. } if record.value.is_none() => None,
+            _ => Some(expiring.map_or(record.timestamp, |key| key.suffix.time())),
+        };
+        *observed = (*observed).max(time);
         Ok(())
     }
 }

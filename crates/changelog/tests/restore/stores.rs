@@ -136,14 +136,12 @@ impl Live {
         self.observed = match kind {
             Kind::Timestamped => own.put(put.key, row).map(|()| now.max(put.timestamp)),
             Kind::Ttl => {
-                // The task's time goes on with every record, a delete's too.
-                let now = now.max(put.timestamp);
                 let mut view = TtlKeyValue::new(&mut own, &mut windowed, number, retention, now);
                 let done = match &put.value {
                     Some(value) => view.put(put.key, ValueAndTimestamp { timestamp: put.timestamp, value }).map(drop),
                     None => view.delete(put.key),
                 };
-                done.map(|()| now)
+                done.map(|()| view.observed())
             }
             Kind::Versioned => {
                 let mut view = Versioned::new(&mut own, &mut windowed, number, retention, now);

@@ -18,9 +18,6 @@ use crate::output::Collector;
 use crate::settings::{ErrorPolicy, Settings};
 use crate::state::{Budget, Excess};
 
-/// Rows that are looked at in one go when rows have expired: what a record that comes meanwhile waits for.
-const EXPIRED_AT_ONCE: usize = 1000;
-
 /// What processing needs beside the task.
 pub(crate) struct Processing<'a> {
     pub(crate) topology: &'a Topology,
@@ -129,14 +126,13 @@ impl Task {
     /// Deletes rows whose time to live has passed, some at a time, each time as a record of its own: so they are tombstones
     /// in the changelog, and come back with their interval if that is given up. Answers whether there were any.
     pub(crate) fn delete_expired(&mut self, cx: &mut Processing<'_>) -> Result<bool> {
-        let stream_time = self.stream_time;
-        let due = self.stores.as_ref().and_then(|s| s.first_with_expired(stream_time));
-        let (Some(place), Some(stores)) = (due, self.stores.as_mut()) else { return Ok(false) };
-        match stores.delete_expired(place, stream_time, EXPIRED_AT_ONCE) {
-            Ok(seen) => {
-                self.dirty |= seen > 0;
+        let Some(stores) = self.stores.as_mut() else { return Ok(false) };
+        match stores.delete_expired(self.stream_time) {
+            Ok(0) => Ok(false),
+            Ok(_) => {
+                self.dirty = true;
                 self.keep(cx.collector)?;
-                Ok(seen > 0)
+                Ok(true)
             }
             Err(e) => {
                 self.undo();

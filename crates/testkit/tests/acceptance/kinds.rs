@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use millpond_broker_api::Broker;
 use millpond_runtime::{Counter, Guarantee};
-use millpond_testkit::{Driver, DriverBuilder};
+use millpond_testkit::{Driver, DriverBuilder, RawRecord, TestRecord};
 use millpond_topology::{
     AggregationWithHeaders, Consumed, Context, Headers, I64, ListValue, Produced, Record, Result, Session,
     SessionWindowed, SessionWithHeaders, StoreKind, StoreRef, StoreSpec, TimeWindowed, TimestampedKeyValueWithHeaders,
@@ -519,4 +519,25 @@ fn a_foreign_record_in_a_changelog_stops_the_application_and_is_named() {
     driver.input("test-w-changelog", Utf8, I64).send("short", 1, 0).unwrap();
     let error = driver.restart().unwrap_err();
     assert_names(&error, &["task=`0_0`", "topic=`test-w-changelog`", "partition=`0`", "offset=`1`", "another name"]);
+}
+
+#[test]
+fn a_deletion_that_was_marked_with_the_wall_clock_expires_nothing_in_a_restore() {
+    let spec = StoreSpec::<TtlKeyValue<String, i64>>::ttl_key_value("t", ms(HOUR), Utf8, I64);
+    let driver = over(spec, |store, cx, record| {
+        let row = ValueAndTimestamp { value: record.value, timestamp: record.timestamp };
+        cx.store(store)?.put(&record.key, &row)
+    });
+    let driver = driver.build().unwrap();
+    pipe(&driver, &[("a", 1, 5), ("b", 2, 6)]);
+    driver.stop().unwrap();
+    // As a punctuation of the wall clock logs it.
+    let deletion = TestRecord { key: Some(b"b".to_vec()), ..RawRecord::new(None, None, 1_700_000_000_000) };
+    driver.send("test-t-changelog", Some(0), &deletion).unwrap();
+    driver.restart_without_state().unwrap();
+    let rows = driver.store("t", Utf8, I64);
+    assert_eq!(rows.all(), [("a".to_owned(), 1)]);
+    pipe(&driver, &[("c", 3, 7)]);
+    assert_eq!(rows.all().len(), 2);
+    assert_eq!(driver.count(Counter::DroppedRecordsTotal), 0);
 }

@@ -27,7 +27,14 @@ pub(crate) struct Expiring {
     deleted_to: Option<i64>,
     /// Up to this row of its index.
     deleted_place: Vec<u8>,
+    /// So often in a row a turn has not seen the end of what was due.
+    behind: u32,
 }
+
+/// Rows of the index that a turn looks at, first.
+const TURN: usize = 1000;
+/// And so often twice as many, at most: a quarter of a million.
+const MOST_DOUBLINGS: u32 = 8;
 
 /// Every time has been observed: nothing waits to be deleted.
 const NEVER: i64 = i64::MIN;
@@ -49,6 +56,7 @@ impl Expiring {
             puts: (is_versioned && plan.changelog.is_some()).then(PutLog::default),
             deleted_to: is_ttl.then_some(NEVER),
             deleted_place: Vec::new(),
+            behind: 0,
         }))
     }
 
@@ -123,16 +131,12 @@ impl Expiring {
         self.deleted_to.is_some_and(|deleted| Buckets::dead_below(deleted) < passed)
     }
 
-    /// Deletes rows whose time to live has passed, as one record would: by `limit` rows of the index at most. Answers how
-    /// many it has looked at.
-    pub(super) fn delete_expired(
-        &mut self,
-        rows: &mut Overlay,
-        base: &dyn Read,
-        stream_time: i64,
-        limit: usize,
-    ) -> Result<usize> {
+    /// Deletes rows whose time to live has passed, as one record would, and answers how many rows of the index it has looked
+    /// at. A turn is short, so that records do not wait; it is twice as long each time the one before was not enough, so that
+    /// more rows are deleted than can be put meanwhile.
+    pub(super) fn delete_expired(&mut self, rows: &mut Overlay, base: &dyn Read, stream_time: i64) -> Result<usize> {
         self.observe(stream_time);
+        let limit = TURN << self.behind.min(MOST_DOUBLINGS);
         let now = self.observed;
         let Some(windowed) = self.windowed.as_mut() else { return Ok(0) };
         let mut rows = LayerSpace { layer: rows, base, timestamp: now };
@@ -140,6 +144,7 @@ impl Expiring {
         let mut view = TtlKeyValue::new(&mut rows, &mut index, self.number, self.retention, now);
         let expired =
             view.expire_behind(&mut self.deleted_place, limit).map_err(|e| Error::store("delete expired rows", e))?;
+        self.behind = if expired.more { self.behind + 1 } else { 0 };
         if !expired.more {
             self.deleted_to = Some(now);
         }

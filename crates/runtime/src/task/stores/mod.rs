@@ -279,19 +279,17 @@ impl TaskStores {
         }
     }
 
-    /// The first store with rows whose time to live has passed and that are not deleted yet.
-    pub(crate) fn first_with_expired(&self, stream_time: i64) -> Option<usize> {
-        self.stores.iter().position(|s| s.expiring.as_ref().is_some_and(|e| e.is_deletion_due(stream_time)))
-    }
-
-    /// Deletes expired rows of a store, as one record would; `limit` rows of its index at most. Answers how many it has looked
-    /// at.
-    pub(crate) fn delete_expired(&mut self, place: usize, stream_time: i64, limit: usize) -> Result<usize> {
-        let Some(TaskStore { overlay, shard, expiring: Some(expiring), .. }) = self.stores.get_mut(place) else {
-            return Ok(0);
-        };
-        let Some(shard) = self.shards.get(*shard) else { return Ok(0) };
-        expiring.delete_expired(overlay, &*shard.shard, stream_time, limit)
+    /// Deletes some of the rows whose time to live has passed, of every store that has such, as one record would. Answers how
+    /// many rows of their indexes it has looked at.
+    pub(crate) fn delete_expired(&mut self, stream_time: i64) -> Result<usize> {
+        let mut seen = 0;
+        for TaskStore { overlay, shard, expiring, .. } in &mut self.stores {
+            let due = expiring.as_mut().filter(|expiring| expiring.is_deletion_due(stream_time));
+            if let (Some(expiring), Some(shard)) = (due, self.shards.get(*shard)) {
+                seen += expiring.delete_expired(overlay, &*shard.shard, stream_time)?;
+            }
+        }
+        Ok(seen)
     }
 
     /// Whether anything was written that no shard has.
@@ -354,6 +352,16 @@ fn open_shard(place: &ShardPlace, stores: &[&StorePlan], partition: i32) -> Resu
     for topic in stores.iter().filter_map(|p| p.former_changelog.as_deref()) {
         // Its rows are no longer those of that log: if the store is logged again, the log is read from its start.
         shard.metadata.forget_changelog(topic, partition);
+    }
+    for (plan, _) in stores.iter().zip(&placed).filter(|(_, placed)| !placed.is_new && !placed.is_outdated) {
+        let Some(topic) = &plan.changelog else { continue };
+        if !shard.metadata.restoring && shard.metadata.changelog(topic, partition).is_none() {
+            tracing::warn!(
+                store = plan.name,
+                topic,
+                "its changelog does not go on from its rows, which are replaced by it"
+            );
+        }
     }
     let outdated: Vec<_> = stores.iter().zip(&placed).filter(|(_, placed)| placed.is_outdated).collect();
     for (plan, placed) in &outdated {

@@ -1,13 +1,13 @@
 //! Which number a store has in its shard, and what its rows look like: written down beside the shard, so that a store keeps
 //! its rows when others come and go, and rows of another form are never taken for its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use millpond_store_api::SpaceId;
 use millpond_topology::StoreType;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::plan::StorePlan;
 use crate::state::{StateError, StateErrorKind, read_file, replace_file};
 
@@ -23,6 +23,8 @@ pub(super) struct Placed {
     pub(super) number: u16,
     /// Its rows were written in another form: they have to go.
     pub(super) is_outdated: bool,
+    /// The files did not know it.
+    pub(super) is_new: bool,
 }
 
 /// What is known of the stores of a shard's files.
@@ -46,21 +48,35 @@ impl<'a> Spaces<'a> {
     pub(super) fn assign(dir: Option<&'a Path>, stores: &[&StorePlan]) -> Result<(Self, Vec<Placed>)> {
         let mut spaces = Self { dir, known: dir.map_or(Ok(BTreeMap::new()), read)? };
         let mut placed = Vec::with_capacity(stores.len());
-        let before = spaces.known.len();
+        let mut has_changed = false;
         for plan in stores {
-            let next = spaces.known.values().map(|k| k.number).max().map_or(0, |n| n + 1);
-            let new = || Known { number: next, form: Some(form(plan)) };
-            let known = spaces.known.entry(plan.name.clone()).or_insert_with(new);
-            let is_outdated = match &known.form {
-                Some(known) => *known != form(plan),
-                None => plan.retention.is_some(),
-            };
-            placed.push(Placed { number: known.number, is_outdated });
+            let is_new = !spaces.known.contains_key(&plan.name);
+            if is_new {
+                let known = Known { number: spaces.next_number()?, form: None };
+                spaces.known.insert(plan.name.clone(), known);
+            }
+            let Some(known) = spaces.known.get_mut(&plan.name) else { continue };
+            // What an earlier release wrote are rows without a retention, in whatever form the plan says.
+            if known.form.is_none() && (is_new || plan.retention.is_none()) {
+                (known.form, has_changed) = (Some(form(plan)), true);
+            }
+            let is_outdated = known.form.as_ref() != Some(&form(plan));
+            placed.push(Placed { number: known.number, is_outdated, is_new });
         }
-        if spaces.known.len() > before {
+        if has_changed {
             spaces.write()?;
         }
         Ok((spaces, placed))
+    }
+
+    fn next_number(&self) -> Result<u16> {
+        let last = self.known.values().map(|k| k.number).max();
+        let next = last.map_or(Some(0), |n| n.checked_add(1)).filter(|n| SpaceId(*n) != WINDOWED);
+        next.ok_or_else(|| {
+            Error::new(ErrorKind::Config, "give a store its number")
+                .with("stores that the files know", self.known.len())
+                .remedy("remove the task's directory: its files have known more stores than can be told apart")
+        })
     }
 
     /// The rows of outdated stores are gone: all have the form of these plans now.
@@ -100,10 +116,12 @@ fn read(dir: &Path) -> Result<BTreeMap<String, Known>> {
     const OP: &str = "read the list of spaces";
     let path = dir.join(FILE);
     let Some(text) = read_file(OP, &path)? else { return Ok(BTreeMap::new()) };
-    let line = |line: &str| {
+    let mut numbers = BTreeSet::new();
+    let mut line = |line: &str| {
         let mut parts = line.splitn(3, ' ');
         let (number, store) = (parts.next()?.parse().ok()?, parts.next()?);
-        Some((store.to_owned(), Known { number, form: parts.next().map(str::to_owned) }))
+        let is_free = SpaceId(number) != WINDOWED && numbers.insert(number);
+        is_free.then(|| (store.to_owned(), Known { number, form: parts.next().map(str::to_owned) }))
     };
     let damaged = || {
         StateError::new(StateErrorKind::Damaged, OP)
@@ -180,13 +198,19 @@ mod tests {
         fs::write(dir.path().join(FILE), "0 a\n1 b\n").unwrap();
         assert!(!outdated(dir.path(), &plan("a", StoreType::TimestampedKeyValue, None)));
         assert!(outdated(dir.path(), &plan("b", StoreType::VersionedKeyValue, Some(1))));
+        assert!(outdated(dir.path(), &plan("a", StoreType::KeyValue, None)), "its form was noted");
     }
 
     #[test]
     fn a_damaged_list_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(FILE), "what is this").unwrap();
+        for damaged in ["what is this", "65535 a", "7 a\n7 b"] {
+            fs::write(dir.path().join(FILE), damaged).unwrap();
+            let text = Spaces::assign(Some(dir.path()), &[&plan("a", StoreType::KeyValue, None)]).unwrap_err().chain();
+            assert!(text.contains("SPACES") && text.contains("remedy="), "{text}");
+        }
+        fs::write(dir.path().join(FILE), "65534 b").unwrap();
         let text = Spaces::assign(Some(dir.path()), &[&plan("a", StoreType::KeyValue, None)]).unwrap_err().chain();
-        assert!(text.contains("SPACES") && text.contains("remedy="), "{text}");
+        assert!(text.contains("remove the task's directory"), "{text}");
     }
 }
