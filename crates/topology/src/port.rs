@@ -250,10 +250,13 @@ impl PutLog {
         })
     }
 
-    /// Forgets all.
+    /// Forgets all, and keeps no more memory than an ordinary record needs.
     pub fn clear(&mut self) {
+        const KEPT: usize = 64 << 10;
         self.bytes.clear();
         self.puts.clear();
+        self.bytes.shrink_to(KEPT);
+        self.puts.shrink_to(KEPT / size_of::<Lengths>());
     }
 }
 

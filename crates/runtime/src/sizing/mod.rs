@@ -25,6 +25,9 @@ pub struct WindowSizing {
 }
 
 /// A store, and what will be in it.
+///
+/// Not reckoned with: the earlier versions of a versioned store, which are as large as its latest one each, and the index of a
+/// store with a time to live, which has a key more for each of up to nine parts of that time in which the row was put.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StoreSizing {
     /// Keys that have a row: in all, or on average in each window.

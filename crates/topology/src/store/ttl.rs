@@ -35,7 +35,7 @@ impl<K: 'static, V: 'static, M: Mode> StoreView<'_, K, Expiring<V>, M> {
     }
 
     /// What the store has observed (milliseconds since 1970): a row is there while its time is greater than this minus the
-    /// time to live. `i64::MIN` if there was nothing yet.
+    /// time to live. -1 before the first record.
     pub fn observed(&self) -> i64 {
         observed(&self.access)
     }

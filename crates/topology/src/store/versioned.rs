@@ -154,7 +154,7 @@ impl<'a, K: 'static, V: 'static, M: Mode> VersionedView<'a, K, V, M> {
         self.inner.approximate_num_entries()
     }
 
-    /// What the store has observed (milliseconds since 1970); `i64::MIN` if there was nothing yet.
+    /// What the store has observed (milliseconds since 1970); -1 before the first record.
     pub fn observed(&self) -> i64 {
         observed(&self.inner.access)
     }

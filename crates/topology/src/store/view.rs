@@ -97,8 +97,8 @@ impl<'a, K: 'static, C: Values, M: Mode> StoreView<'a, K, C, M> {
         Ok(self.rows(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec), Direction::Forward))
     }
 
-    /// About how many rows the store has: exact for up to a thousand, above that an estimate on some engines. Rows that have
-    /// expired count until they are deleted.
+    /// About how many rows the store has: exact for up to a thousand as far as they are committed, an estimate above that on some
+    /// engines, and where more than 256 writes are not committed yet. Rows that have expired count until they are deleted.
     pub fn approximate_num_entries(&mut self) -> Result<u64> {
         Ok(self.access.space().approximate_num_entries()?)
     }

@@ -174,7 +174,7 @@ impl<'a, K: 'static, C: Values, M: Mode> WindowView<'a, K, C, M> {
     }
 
     /// What the store has observed (milliseconds since 1970): a row is there while its start is greater than this minus the
-    /// retention. `i64::MIN` if there was nothing yet.
+    /// retention. -1 before the first record.
     pub fn observed(&self) -> i64 {
         observed(&self.inner.access)
     }
