@@ -134,6 +134,12 @@ pub enum Bug {
     NoFence,
     /// A restore ends at the last record it saw, not at the log's end.
     RestoreEndsAtLastRecord,
+    /// What a record has done stays when it fails.
+    FailedRecordKept,
+    /// After a restore the stores do not have their times.
+    TimesNotRestored,
+    /// Expired rows go by the time of the store that is furthest.
+    DroppedByLatestStore,
 }
 
 /// Hears what happens to tasks: Kafka Streams' `StateRestoreListener`, and more. Called by workers, so it must be quick.

@@ -15,7 +15,8 @@ use crate::small::Small;
 /// [`MemEngine::with_simulated_disk`](crate::MemEngine::with_simulated_disk) over it for each simulated process: shards
 /// that are dropped without `close` come back at their last flush, not later. No file is touched; directories are names.
 ///
-/// A flush that was only *started* ends when the shard is next asked for `durable`, so a crash in between loses it.
+/// A flush that was only *started* ends when the shard is next asked for `durable`, so a crash in between loses it. What was
+/// dropped does not come back by a crash, as where engines delete files.
 ///
 /// Batches of an [unlogged](ShardSpec::unlogged) shard are durable once they are applied, on a slow disk too: what is
 /// simulated is the end of a process, not of a machine.
@@ -201,8 +202,14 @@ impl File {
         self.save(&mut handle.lock(), self.log.len(), "apply batch")
     }
 
+    /// What is durable goes at once, as when files are deleted; what is not goes again when it is.
     pub(crate) fn drop_below(&mut self, space: SpaceId, key: &[u8]) {
-        self.log.push(Entry::Drop(space, Small::new(key)));
+        let gone = Entry::Drop(space, Small::new(key));
+        let handle = self.disk.clone();
+        if let Ok(stored) = handle.lock().held(self, "drop expired rows") {
+            gone.repeat(&mut stored.image);
+        }
+        self.log.push(gone);
     }
 
     pub(crate) fn flush(&mut self, how: Flush) -> Result<()> {

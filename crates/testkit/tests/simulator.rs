@@ -123,4 +123,19 @@ mod planted {
     fn restore_ends_at_last_record_is_found() {
         is_found(Planted::RestoreEndsAtLastRecord);
     }
+
+    #[test]
+    fn failed_record_kept_is_found() {
+        is_found(Planted::FailedRecordKept);
+    }
+
+    #[test]
+    fn times_not_restored_is_found() {
+        is_found(Planted::TimesNotRestored);
+    }
+
+    #[test]
+    fn dropped_by_latest_store_is_found() {
+        is_found(Planted::DroppedByLatestStore);
+    }
 }

@@ -36,14 +36,17 @@ impl Worker {
         if now.saturating_sub(self.last_advance) < ADVANCE_INTERVAL || !self.shared.is_exclusive() {
             return Ok(());
         }
-        self.apply_all()
+        self.apply_all()?;
+        self.drop_expired();
+        Ok(())
     }
 
     /// Commits all tasks of the worker. After an error nothing is known but what [`Worker::recover`] finds out.
     ///
     /// The order is that of D2, each step a named fail point: overlays are drained, which sends outputs and changes on their
     /// way; the producer is flushed; under exactly-once the transaction is committed with the offsets; each shard gets its
-    /// batch with the offsets it stands for; under at-least-once the offsets are committed last.
+    /// batch with the offsets it stands for; under at-least-once the offsets are committed then. What has expired is let go of
+    /// when all that is done.
     pub(crate) fn commit(&mut self) -> Result {
         self.note_input_positions();
         if !self.has_uncommitted() {
@@ -76,15 +79,20 @@ impl Worker {
         }
         self.apply_all()?;
         self.shared.pass(FailPoint::CommitApplied)?;
+        let mut is_settled = true;
         if !self.exactly_once() {
             let wait = self.shared.closing.patience();
             let outcome = self.offsets.commit(&member, &Self::group_offsets(&self.tasks, &progress, skew), wait);
-            if !self.conclude_offsets(outcome)? {
+            is_settled = self.conclude_offsets(outcome)?;
+            if !is_settled {
                 progress.clear();
             }
             self.shared.pass(FailPoint::CommitOffsets)?;
         }
         self.committed(began, &progress);
+        if is_settled {
+            self.drop_expired();
+        }
         Ok(())
     }
 
@@ -199,11 +207,28 @@ impl Worker {
         if advance {
             self.last_advance = now;
         }
+        self.reopen_failed(failed);
+        Ok(())
+    }
+
+    fn reopen_failed(&mut self, failed: Vec<(TaskId, Error)>) {
         for (id, error) in failed {
             tracing::error!(task = %id, "opens its shards anew: {}", error.chain());
             self.reopen(id);
         }
-        Ok(())
+    }
+
+    /// Lets go of rows that have expired by what is committed. Not before: a task that goes back has the time of its committed
+    /// offsets again, while a file that an engine has deleted stays deleted.
+    fn drop_expired(&mut self) {
+        let first: fn(&mut dyn Iterator<Item = i64>) -> Option<i64> =
+            if self.shared.planted(Bug::DroppedByLatestStore) { |times| times.max() } else { |times| times.min() };
+        let mut failed = Vec::new();
+        for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
+            let Some(Err(error)) = task.stores.as_mut().map(|stores| stores.drop_expired(first)) else { continue };
+            failed.push((task.id, error.with("task", task.id)));
+        }
+        self.reopen_failed(failed);
     }
 
     fn apply_task(&mut self, at: usize, now: Duration) -> Result {

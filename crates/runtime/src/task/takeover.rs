@@ -14,7 +14,7 @@ use super::rollback::PAUSE;
 use super::stores::TaskStores;
 use super::{Input, Task, TaskId, TaskState};
 use crate::error::{Disposition, Error, ErrorKind, Result};
-use crate::ports::FailPoint;
+use crate::ports::{Bug, FailPoint};
 use crate::settings::{Guarantee, OffsetReset, Settings};
 use crate::state::{StateError, StateErrorKind};
 use crate::worker::{PATIENCE, Worker};
@@ -239,7 +239,9 @@ impl Worker {
             finished.map_err(|e| Error::store("finish a restore", e).with("task", id))?;
             shard.applied(self.shared.ports.clock.now());
         }
-        stores.reset_times();
+        if !self.shared.planted(Bug::TimesNotRestored) {
+            stores.reset_times();
+        }
         self.shared.pass(FailPoint::RestoreDone)?;
         task.takeover.abandon();
         task.takeover.waiting = None;

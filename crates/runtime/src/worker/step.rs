@@ -29,7 +29,7 @@ impl<'a> Processing<'a> {
     /// What the tasks of a worker process with, as of now.
     pub(crate) fn begin(shared: &'a Shared, collector: &'a mut Collector) -> Self {
         let Shared { topology, settings, ports, .. } = shared;
-        Self { topology, settings, collector, now: ports.clock.now(), wall: ports.clock.wall_ms() }
+        Self { shared, topology, settings, collector, now: ports.clock.now(), wall: ports.clock.wall_ms() }
     }
 }
 

@@ -36,16 +36,25 @@ pub enum Planted {
     UnstableOffsetsIgnored,
     /// A restore ends at the last record it saw, not at the log's end.
     RestoreEndsAtLastRecord,
+    /// What a record has done stays when it fails.
+    FailedRecordKept,
+    /// After a restore the stores do not have their times.
+    TimesNotRestored,
+    /// Expired rows go by the time of the store that is furthest.
+    DroppedByLatestStore,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::ApplyBeforeCommit,
         Self::OffsetOffByOne,
         Self::NoFence,
         Self::UnstableOffsetsIgnored,
         Self::RestoreEndsAtLastRecord,
+        Self::FailedRecordKept,
+        Self::TimesNotRestored,
+        Self::DroppedByLatestStore,
     ];
 }
 

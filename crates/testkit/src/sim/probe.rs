@@ -81,6 +81,9 @@ impl FailPoints for Probe {
             Bug::OffsetOffByOne => Planted::OffsetOffByOne,
             Bug::NoFence => Planted::NoFence,
             Bug::RestoreEndsAtLastRecord => Planted::RestoreEndsAtLastRecord,
+            Bug::FailedRecordKept => Planted::FailedRecordKept,
+            Bug::TimesNotRestored => Planted::TimesNotRestored,
+            Bug::DroppedByLatestStore => Planted::DroppedByLatestStore,
         };
         self.planted == Some(planted)
     }

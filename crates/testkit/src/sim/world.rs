@@ -67,6 +67,7 @@ pub(super) struct World {
     struck: u64,
     pub(super) resumed: u64,
     pub(super) expired: u64,
+    look_again_at: Duration,
     /// The largest committed offset seen of each partition.
     pub(super) committed: BTreeMap<(String, i32), i64>,
     history: VecDeque<String>,
@@ -128,6 +129,7 @@ impl World {
             struck: 0,
             resumed: 0,
             expired: 0,
+            look_again_at: Duration::ZERO,
             committed: BTreeMap::new(),
             history: VecDeque::new(),
         }
@@ -436,7 +438,12 @@ impl World {
         tasks.sort_unstable();
         tasks.dedup();
         let all_run = tasks.len() == running && running == 2 * job::PARTITIONS as usize;
-        Ok(all_run && self.is_all_committed()? && self.is_tidy()?)
+        if !all_run || !self.is_all_committed()? || now < self.look_again_at {
+            return Ok(false);
+        }
+        // It takes a look at all that is there.
+        self.look_again_at = now + Duration::from_secs(1);
+        self.is_tidy()
     }
 
     fn stuck(&self) -> String {

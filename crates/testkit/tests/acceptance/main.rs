@@ -6,6 +6,7 @@ mod cache;
 mod driver;
 mod dsl;
 mod errors;
+mod expired;
 mod kinds;
 mod memory;
 mod nulls;

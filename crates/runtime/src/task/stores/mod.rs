@@ -3,6 +3,8 @@
 mod expiry;
 mod shard;
 mod spaces;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -297,8 +299,7 @@ impl TaskStores {
         self.stores.iter().any(TaskStore::is_dirty)
     }
 
-    /// Applies a shard's part of the commit interval, with the metadata that stands in the shard, and lets go of what has
-    /// expired by it.
+    /// Applies a shard's part of the commit interval, with the metadata that stands in the shard.
     pub(crate) fn apply(&mut self, shard: usize, now: Duration) -> Result {
         let Some(target) = self.shards.get_mut(shard) else { return Ok(()) };
         let mut mine: Vec<&mut TaskStore> = self.stores.iter_mut().filter(|s| s.shard == shard).collect();
@@ -306,8 +307,18 @@ impl TaskStores {
         target.apply(&mut writes, now)?;
         drop(writes);
         mine.iter_mut().flat_map(|s| s.overlays_mut()).for_each(Overlay::applied);
-        let done_with = mine.iter().filter_map(|s| s.expiring.as_ref()).map(|e| e.done_with()).min();
-        done_with.map_or(Ok(()), |time| target.drop_expired(time))
+        Ok(())
+    }
+
+    /// Lets go of the rows that had expired by the `first` of the times up to which a shard's stores are done with them.
+    pub(crate) fn drop_expired(&mut self, first: fn(&mut dyn Iterator<Item = i64>) -> Option<i64>) -> Result {
+        for (place, shard) in self.shards.iter_mut().enumerate() {
+            let mine = self.stores.iter().filter(|s| s.shard == place).filter_map(|s| s.expiring.as_ref());
+            if let Some(time) = first(&mut mine.map(|expiring| expiring.done_with())) {
+                shard.drop_expired(time)?;
+            }
+        }
+        Ok(())
     }
 
     /// Forgets all that no shard has, and the caches over them.
