@@ -164,7 +164,7 @@ cargo xtask bench memory [OPTIONS]
 
 Measures the resident memory of an application with eight stores per task, a third of them windowed, under puts and scans, until
 its state is ten times `memory.budget.bytes`; with the system's allocator and with jemalloc, and the same beside RocksDB's
-defaults. Fails if the budget is exceeded by more than 590 MiB for 512. Some twenty minutes, and 12 GB of disk.
+defaults. Fails if 78 MiB more than the budget are taken. Some twenty minutes, and 12 GB of disk.
 
   --budget MIB   memory.budget.bytes; 512 without it
   --state MIB    bytes of keys and values in the end; ten times the budget without it
