@@ -28,6 +28,7 @@ mod partitions;
 mod port;
 mod problem;
 mod processor;
+mod put_log;
 mod record;
 mod serde;
 mod store;
@@ -47,11 +48,12 @@ pub use millpond_store_api::VersionPut;
 pub use murmur3::murmur3_128;
 pub use partitions::Partitions;
 pub use port::{
-    Drained, Dropped, Expiry, Layer, LayerSpace, LoggedPut, NodeIndex, Out, Port, PunctuationType, PutLog, Raw,
-    RecordMetadata, Schedule, SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
+    Drained, Dropped, Expiry, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata, Schedule,
+    SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
 };
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};
+pub use put_log::{LoggedPut, PutLog};
 pub use record::{Change, FixedKeyRecord, Record};
 pub use serde::{
     Bool, ByteArray, ChangeSerde, F32, F64, I16, I32, I64, Json, List, LossyUtf8, Nullable, Serde, SerdeId,

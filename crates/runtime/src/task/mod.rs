@@ -13,6 +13,7 @@ mod restore;
 pub(crate) mod rollback;
 pub(crate) mod stores;
 pub(crate) mod takeover;
+mod upkeep;
 
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@ use crate::instance::Shared;
 use crate::output::Collector;
 use crate::ports::Bug;
 use crate::settings::{ErrorPolicy, Settings};
-use crate::state::{Budget, Excess};
+use crate::state::Budget;
 
 /// What processing needs beside the task.
 pub(crate) struct Processing<'a> {
@@ -100,48 +100,6 @@ impl Task {
             }
         }
         Ok(())
-    }
-
-    /// Frees what this task's overlays hold too much: clean entries first, then the oldest pending ones are drained.
-    pub(crate) fn make_room(&mut self, cx: &mut Processing<'_>, excess: Excess) -> Result {
-        let places = self.stores.as_ref().map_or(0, |s| s.stores().len());
-        for place in 0..places {
-            let Some((store, _)) = self.stores.as_mut().and_then(|s| s.at(place)) else { continue };
-            let mut missing = 0;
-            for overlay in store.overlays_mut() {
-                let to_free = excess.part(overlay.cache_bytes());
-                let freed = if to_free > 0 { overlay.evict(to_free) } else { 0 };
-                self.counts.evicted += u64::from(freed > 0);
-                missing += to_free.saturating_sub(freed);
-            }
-            while missing > 0 {
-                let before = self.stores.as_mut().and_then(|s| s.at(place)).map_or(0, |(s, _)| s.overlay.cache_bytes());
-                if !self.drain_one(cx, place)? {
-                    break;
-                }
-                let after = self.stores.as_mut().and_then(|s| s.at(place)).map_or(0, |(s, _)| s.overlay.cache_bytes());
-                missing = missing.saturating_sub(before.saturating_sub(after).max(1));
-            }
-        }
-        Ok(())
-    }
-
-    /// Deletes rows whose time to live has passed, some at a time, each time as a record of its own: so they are tombstones
-    /// in the changelog, and come back with their interval if that is given up. Answers whether there were any.
-    pub(crate) fn delete_expired(&mut self, cx: &mut Processing<'_>) -> Result<bool> {
-        let Some(stores) = self.stores.as_mut() else { return Ok(false) };
-        match stores.delete_expired(self.stream_time) {
-            Ok(0) => Ok(false),
-            Ok(_) => {
-                self.dirty = true;
-                self.keep(cx.collector)?;
-                Ok(true)
-            }
-            Err(e) => {
-                self.undo();
-                Err(e.with("task", self.id))
-            }
-        }
     }
 
     /// Copies a record into its queue, unless it is a marker or of an unknown kind (D10).
@@ -298,7 +256,7 @@ impl Task {
     }
 
     /// Keeps what a record did: store writes into the interval, changes and outputs to the producer.
-    fn keep(&mut self, collector: &mut Collector) -> Result {
+    pub(super) fn keep(&mut self, collector: &mut Collector) -> Result {
         self.timers.record_done();
         let (routes, key, mut logged) = (&self.routes, &mut self.log_key, Ok(()));
         if !self.outbox.is_empty() {
@@ -314,7 +272,7 @@ impl Task {
         logged
     }
 
-    fn undo(&mut self) {
+    pub(super) fn undo(&mut self) {
         self.timers.record_failed();
         if let Some(stores) = &mut self.stores {
             stores.record_failed();

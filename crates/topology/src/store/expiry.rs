@@ -33,7 +33,7 @@ pub(crate) struct Beside<'s> {
     pub(crate) retention: i64,
     pub(crate) observed: &'s mut i64,
     pub(crate) refused: &'s mut u64,
-    pub(crate) puts: Option<&'s mut crate::port::PutLog>,
+    pub(crate) puts: Option<&'s mut crate::put_log::PutLog>,
 }
 
 /// What the store has observed, in milliseconds.

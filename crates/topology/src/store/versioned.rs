@@ -7,7 +7,8 @@ use millpond_store_api as store;
 use store::{Direction, VersionPut, Versioned};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::port::{LayerSpace, LoggedPut};
+use crate::port::LayerSpace;
+use crate::put_log::LoggedPut;
 use crate::serde::Serde;
 use crate::store::expiry::{observed, windowed};
 use crate::store::kind::Opened;

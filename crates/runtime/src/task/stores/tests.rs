@@ -24,6 +24,7 @@ fn plan(name: &str, index: u32, kind: StoreType, retention: Option<i64>) -> Stor
         engine: None,
         format: ValueFormat::Plain,
         changelog: Some(format!("{name}-changelog")),
+        former_changelog: None,
         caching: false,
         forwards: false,
     }
@@ -262,4 +263,24 @@ fn a_time_to_live_may_change_and_rows_stay() {
     stores.close().unwrap();
     let stores = place.open(&store(6));
     assert_eq!((rows(&stores, 0), position(&stores, "s")), (2, Some(10)));
+}
+
+#[test]
+fn a_store_that_was_not_logged_for_a_while_reads_its_log_from_the_start() {
+    let place = Place::new();
+    let logged = [plan("s", 0, StoreType::KeyValue, None)];
+    let changelog = logged[0].changelog.clone();
+    let unlogged = [StorePlan { changelog: None, former_changelog: changelog, ..logged[0].clone() }];
+    let mut stores = place.open(&logged);
+    commit(&mut stores, 10);
+    stores.close().unwrap();
+    // It is opened and nothing happens: the rows are still those of the log.
+    place.open(&unlogged).close().unwrap();
+    assert_eq!(position(&place.open(&logged), "s"), Some(10));
+    let mut stores = place.open(&unlogged);
+    put(&mut stores, 0);
+    commit(&mut stores, 20);
+    stores.close().unwrap();
+    let stores = place.open(&logged);
+    assert_eq!((position(&stores, "s"), rows(&stores, 0)), (None, 1));
 }
