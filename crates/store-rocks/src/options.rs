@@ -181,11 +181,14 @@ impl Pool {
         if let Some(setter) = setter {
             setter.set_key_value(shard, &mut key_value);
             setter.set_windowed(shard, &mut windowed);
-            let share = self.split().memtable_bytes();
             key_value
-                .check("key-value", share)
-                .and_then(|()| windowed.check("windowed", share))
+                .check("key-value")
+                .and_then(|()| windowed.check("windowed"))
                 .map_err(|e| e.with("dir", shard.dir.map(|dir| dir.display().to_string()).unwrap_or_default()))?;
+            let share = self.split().memtable_bytes().max(ours.write_buffer_size);
+            for options in [&mut key_value, &mut windowed] {
+                options.write_buffer_size = options.write_buffer_size.min(share);
+            }
         }
         Ok([key_value, windowed])
     }
