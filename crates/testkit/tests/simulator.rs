@@ -32,6 +32,14 @@ fn run_all(
     });
 }
 
+/// `MILLPOND_SEED`: one seed, or a range `<from>..<to>` of them.
+fn seeds_of(text: &str) -> Option<std::ops::Range<u64>> {
+    match text.split_once("..") {
+        Some((from, to)) => Some(from.parse().ok()?..to.parse().ok()?),
+        None => text.parse().ok().map(|seed: u64| seed..seed + 1),
+    }
+}
+
 fn sum(all: &mut BTreeMap<FailPoint, u64>, one: &BTreeMap<FailPoint, u64>) {
     for (point, n) in one {
         *all.entry(*point).or_default() += n;
@@ -40,8 +48,9 @@ fn sum(all: &mut BTreeMap<FailPoint, u64>, one: &BTreeMap<FailPoint, u64>) {
 
 #[test]
 fn every_seed_holds_and_every_fail_point_is_met() {
-    let from = std::env::var("MILLPOND_SEED").ok().and_then(|s| s.parse().ok());
-    let seeds = from.map_or(0..SEEDS, |seed: u64| seed..seed + 1);
+    let chosen = std::env::var("MILLPOND_SEED").ok().and_then(|chosen| seeds_of(&chosen));
+    let is_chosen = chosen.is_some();
+    let seeds = chosen.unwrap_or(0..SEEDS);
     let (passed, died) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
     let (failures, resumed, expired) = (Mutex::new(Vec::new()), AtomicU64::new(0), AtomicU64::new(0));
     run_all(seeds, None, &|result| {
@@ -69,7 +78,7 @@ fn every_seed_holds_and_every_fail_point_is_met() {
     failures.sort_by_key(|f| f.seed);
     let seeds: Vec<u64> = failures.iter().map(|f| f.seed).collect();
     assert!(failures.is_empty(), "{} seeds fail: {seeds:?}\n{:?}", failures.len(), failures[0]);
-    if from.is_none() {
+    if !is_chosen {
         for point in FailPoint::ALL {
             assert!(died.get(point).copied().unwrap_or(0) > 0, "nobody died at {}", point.name());
         }
