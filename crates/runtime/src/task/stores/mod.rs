@@ -310,13 +310,25 @@ impl TaskStores {
         Ok(())
     }
 
-    /// Lets go of the rows that had expired by the `first` of the times up to which a shard's stores are done with them.
+    /// Lets go of the rows that had expired by the `first` of the times up to which a shard's stores are done with them, in
+    /// what of it is durable: a shard that is opened again after a kill has its durable time, and restores with it.
     pub(crate) fn drop_expired(&mut self, first: fn(&mut dyn Iterator<Item = i64>) -> Option<i64>) -> Result {
         for (place, shard) in self.shards.iter_mut().enumerate() {
-            let mine = self.stores.iter().filter(|s| s.shard == place).filter_map(|s| s.expiring.as_ref());
-            if let Some(time) = first(&mut mine.map(|expiring| expiring.done_with())) {
-                shard.drop_expired(time)?;
-            }
+            let mine = || {
+                let mine = self.stores.iter().filter(|s| s.shard == place);
+                mine.filter_map(|s| Some((s.plan.name.as_str(), s.expiring.as_ref()?.done_with())))
+            };
+            let Some(time) = first(&mut mine().map(|(_, time)| time)).filter(|time| shard.has_expired(*time)) else {
+                continue;
+            };
+            let time = match shard.durable_times()? {
+                Some(durable) => {
+                    let survives = |store| durable.stream_time(store).unwrap_or(i64::MIN);
+                    first(&mut mine().map(|(store, time)| time.min(survives(store)))).unwrap_or(i64::MIN)
+                }
+                None => time,
+            };
+            shard.drop_expired(time)?;
         }
         Ok(())
     }

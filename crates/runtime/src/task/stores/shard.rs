@@ -75,11 +75,27 @@ impl TaskShard {
         self.shard.flush(Flush::Wait).map_err(failed)
     }
 
+    /// Whether there is a minute more of rows that had expired by a time (milliseconds).
+    pub(super) fn has_expired(&self, time: i64) -> bool {
+        let bound = Buckets::dead_below(time);
+        self.dropped_below.is_none_or(|dropped| dropped < bound)
+    }
+
+    /// What the shard stands for after a kill; `None` if nothing of it is left then.
+    pub(super) fn durable_times(&mut self) -> Result<Option<ShardMetadata>> {
+        if !self.shard.capabilities().persistent {
+            return Ok(None);
+        }
+        let durable = self.shard.durable().map_err(|e| Error::store("flush a shard", e).with("engine", self.engine))?;
+        // What cannot be read is taken for a new shard's: nothing has expired by it.
+        Ok(Some(durable.and_then(|bytes| ShardMetadata::decode(bytes).ok()).unwrap_or_default()))
+    }
+
     /// All rows of the windowed space that had expired by a time (milliseconds) are never asked for again: drops them, a
     /// minute at a time.
     pub(super) fn drop_expired(&mut self, time: i64) -> Result {
-        let bound = Buckets::dead_below(time);
-        if self.dropped_below.is_none_or(|dropped| dropped < bound) {
+        if self.has_expired(time) {
+            let bound = Buckets::dead_below(time);
             let failed = |e| Error::store("drop expired rows", e).with("engine", self.engine);
             self.shard.drop_below(WINDOWED, &bound).map_err(failed)?;
             self.dropped_below = Some(bound);
