@@ -1,6 +1,7 @@
 //! Engines as factories, and what they are asked to open.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Result, Shard};
@@ -98,5 +99,29 @@ pub trait Engine: Send + Sync {
     /// The default knows nothing; what is lost are the metrics, and the warning that the part is exceeded.
     fn memory(&self) -> EngineMemory {
         EngineMemory::default()
+    }
+}
+
+/// An engine that its maker keeps a handle of, to ask it what it does while an application has it.
+#[deny(clippy::missing_trait_methods)]
+impl<E: Engine + ?Sized> Engine for Arc<E> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn persistent(&self) -> bool {
+        (**self).persistent()
+    }
+
+    fn open(&self, spec: &ShardSpec<'_>) -> Result<Box<dyn Shard>> {
+        (**self).open(spec)
+    }
+
+    fn set_memory(&self, bytes: u64) {
+        (**self).set_memory(bytes);
+    }
+
+    fn memory(&self) -> EngineMemory {
+        (**self).memory()
     }
 }

@@ -18,7 +18,7 @@ use millpond_broker_api::{
 };
 use millpond_broker_mem::EmbeddedBroker;
 use millpond_runtime::{App, AppState, Counter, Gauge, Scope, Settings};
-use millpond_store_api::{Engine, EngineMemory, Shard, ShardSpec};
+use millpond_store_api::Engine;
 use millpond_store_rocks::{RocksEngine, RocksSettings};
 
 use self::load::Progress;
@@ -130,10 +130,10 @@ pub fn measure(options: &MemoryOptions) -> Result<MemoryReport> {
     let configs = [("retention.ms", "-1")];
     let topic = NewTopic { name: load::INPUT, partitions: options.shards, replication: None, configs: &configs };
     broker.admin()?.create_topics(&[topic])?.into_iter().try_for_each(|made| made)?;
-    let engine = Shared(Arc::new(match options.engine {
+    let engine = Arc::new(match options.engine {
         MemoryOf::Budget => RocksEngine::new(RocksSettings::default())?,
         MemoryOf::RocksDb => RocksEngine::untuned()?,
-    }));
+    });
     let progress = Arc::new(Progress::new(options.value));
     let topology = load::topology(options, &progress)?;
     let settings = Settings {
@@ -171,7 +171,7 @@ pub fn measure(options: &MemoryOptions) -> Result<MemoryReport> {
         pause(LOOK);
     }
     let elapsed = clock.now() - started;
-    let usage = engine.0.usage();
+    let usage = engine.usage();
     app.shutdown()?;
     let [.., last] = &mut peaks;
     *last = watch.stop();
@@ -261,32 +261,5 @@ impl Input {
             deleted?;
         }
         Ok(())
-    }
-}
-
-/// An engine that can be asked while an application has it.
-#[derive(Clone)]
-struct Shared(Arc<RocksEngine>);
-
-#[deny(clippy::missing_trait_methods, reason = "what a wrapper leaves out is lost")]
-impl Engine for Shared {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn persistent(&self) -> bool {
-        self.0.persistent()
-    }
-
-    fn open(&self, spec: &ShardSpec<'_>) -> millpond_store_api::Result<Box<dyn Shard>> {
-        self.0.open(spec)
-    }
-
-    fn set_memory(&self, bytes: u64) {
-        self.0.set_memory(bytes);
-    }
-
-    fn memory(&self) -> EngineMemory {
-        self.0.memory()
     }
 }
