@@ -67,7 +67,7 @@ pub fn check_histories<H: Harness + 'static>(harness: impl Fn() -> H, cache: Rec
 }
 
 /// Stamps one `#[test]` per case of the full stack for an engine: `stack_conformance!(harness)`, where the expression makes a
-/// [`Harness`](millpond_store_conformance::Harness), and is evaluated several times per test. See the [module](mod@crate::stack).
+/// [`Harness`], and is evaluated several times per test. See the [module](mod@crate::stack).
 #[macro_export]
 macro_rules! stack_conformance {
     ($harness:expr $(,)?) => {
