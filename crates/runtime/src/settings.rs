@@ -234,7 +234,7 @@ impl Settings {
             request_timeout: Duration::from_secs(30),
             purge_interval: Duration::from_secs(30),
             replication: None,
-            window_additional_retention_ms: 86_400_000,
+            window_additional_retention_ms: millpond_changelog::TopicDefaults::default().window_additional_retention_ms,
             offset_reset: OffsetReset::default(),
             on_deserialization_error: ErrorPolicy::default(),
             on_processing_error: ErrorPolicy::default(),

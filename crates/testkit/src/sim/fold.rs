@@ -210,7 +210,8 @@ impl World {
         Ok(pairs)
     }
 
-    /// What has expired is gone: rows with a time to live from the changelog, and all rows from where there are commits.
+    /// What has expired is gone: rows with a time to live from the changelog, and all rows from the first sub-topology's shards.
+    /// The other has no input of its own that goes on when the job is quiet, so its last buckets wait for a commit.
     pub(super) fn is_tidy(&mut self) -> Outcome<bool> {
         let pairs = self.pairs()?;
         let done_with = |of: &Pair| {

@@ -12,7 +12,7 @@ use crate::state::{Entry, Overlay, OverlayOptions};
 ///
 /// A store's time is the greatest event time that its task or itself has seen: what is put may lie above the task's time,
 /// such as the window that begins right behind a record.
-pub(crate) struct Expiring {
+pub(crate) struct StoreTime {
     number: u16,
     retention: i64,
     observed: i64,
@@ -39,7 +39,7 @@ const MOST_DOUBLINGS: u32 = 8;
 /// Every time has been observed: nothing waits to be deleted.
 const NEVER: i64 = i64::MIN;
 
-impl Expiring {
+impl StoreTime {
     /// For a store that has rows that expire; `None` for others.
     pub(super) fn of(plan: &StorePlan, number: u16, overlay: impl Fn(OverlayOptions) -> Overlay) -> Option<Box<Self>> {
         let retention = plan.retention?.millis;

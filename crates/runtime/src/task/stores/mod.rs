@@ -14,7 +14,7 @@ use millpond_changelog::{RowLayout, ValueFormat};
 use millpond_store_api::{Engine, Read, ShardSpec, SpaceId, SpaceSpec};
 use millpond_topology::{self as topology, StoreAccess, StoreIndex, StoreType};
 
-use self::expiry::Expiring;
+use self::expiry::StoreTime;
 pub(crate) use self::shard::TaskShard;
 use self::spaces::{Placed, Spaces, WINDOWED};
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ pub(crate) struct TaskStore {
     pub(crate) shard: usize,
     /// Where its rows are there.
     pub(crate) rows: RowLayout,
-    expiring: Option<Box<Expiring>>,
+    expiring: Option<Box<StoreTime>>,
 }
 
 impl TaskStore {
@@ -38,7 +38,7 @@ impl TaskStore {
         let overlay = |options| Overlay::new(options).with_budget(budget);
         let space = rows.own_space().unwrap_or(WINDOWED);
         let options = OverlayOptions { space, caching: caching && plan.caching, keep_old: plan.forwards };
-        let expiring = Expiring::of(plan, number, overlay);
+        let expiring = StoreTime::of(plan, number, overlay);
         Self { plan: plan.clone(), overlay: overlay(options), shard, rows, expiring }
     }
 
