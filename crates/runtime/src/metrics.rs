@@ -29,7 +29,8 @@ metrics! {
     Counter {
         /// Records that a task has processed.
         ProcessTotal => "process-total",
-        /// Records dropped on purpose: null keys or values, negative times, skipped by an error handler.
+        /// Records dropped on purpose: null keys or values, negative times, skipped by an error handler; and puts that a store refused
+        /// because they had expired, each one.
         DroppedRecordsTotal => "dropped-records-total",
         /// Markers and records of unknown kind that readers of repartition topics have dropped.
         DroppedMarkersTotal => "dropped-markers-total",
