@@ -16,6 +16,7 @@ mod cursor;
 mod engine;
 mod error;
 mod kind;
+mod merged;
 mod poison;
 mod range;
 pub mod schema;
@@ -35,6 +36,7 @@ pub use kind::{
     TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedRow, TtlKeyValue, ValueAndTimestamp,
     ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord, Window, WindowRow, WindowScan,
 };
+pub use merged::{Above, Merged, RowAbove};
 pub use poison::Poison;
 pub use range::{Prefix, Range};
 pub use shard::{Flush, Read, Shard, ShardReader};

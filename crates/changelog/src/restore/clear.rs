@@ -1,9 +1,7 @@
 //! Deletes the rows of one store from a shard that it shares with others.
 
-use std::cmp::Ordering;
-
 use millpond_store_api::schema::ExpiringKey;
-use millpond_store_api::{self as store, Chunk, Cursor, Direction, Range, Row, Shard, SpaceId, Write, Writes};
+use millpond_store_api::{self as store, Chunk, Direction, Range, Row, Shard, SpaceId, Write, Writes};
 
 use super::ApplyLimits;
 use crate::RowLayout;
@@ -53,29 +51,14 @@ fn find(shard: &dyn Shard, space: SpaceId, store: Option<u16>, keys: &mut Chunk,
     while keys.len() < limit {
         let Some(Row { key, .. }) = cursor.next()? else { return Ok(false) };
         match store {
-            Some(store) if !key.starts_with(&ExpiringKey::head(ExpiringKey::bucket_of(key)?, store)) => {
-                if !seek(&mut *cursor, store)? {
+            Some(store) if ExpiringKey::bucket_and_store_of(key)?.1 != store => {
+                if !ExpiringKey::seek_store(&mut *cursor, store)? {
                     return Ok(false);
                 }
             }
             _ => keys.push(Row { key, value: &[] }),
         }
     }
-    Ok(true)
-}
-
-/// Goes on from a row of another store to where this one's rows begin: in the same bucket or in the next. False if there is
-/// no next. One seek at most for each bucket that has rows of whatever store.
-fn seek(cursor: &mut dyn Cursor, store: u16) -> store::Result<bool> {
-    let Some(Row { key, .. }) = cursor.row() else { return Ok(false) };
-    let bucket = ExpiringKey::bucket_of(key)?;
-    let head = ExpiringKey::head(bucket, store);
-    let next = match key.cmp(&head) {
-        Ordering::Less => Some(bucket),
-        Ordering::Equal | Ordering::Greater => bucket.checked_add(1),
-    };
-    let Some(next) = next else { return Ok(false) };
-    cursor.seek(&ExpiringKey::head(next, store))?;
     Ok(true)
 }
 

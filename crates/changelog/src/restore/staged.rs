@@ -2,7 +2,7 @@
 
 use millpond_store_api::{Cursor, Direction, Range, Read, Result, ShardSpace, Space, SpaceId, SpaceMut, Write};
 
-use super::merged::{Merged, Rows};
+use super::merged::{Merged, Rows, RowsAbove};
 
 /// What the next batch writes beside the rows that records are turned into one by one.
 #[derive(Debug, Default)]
@@ -74,7 +74,11 @@ impl Space for Staged<'_> {
 
     fn scan(&self, range: Range<'_>, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
         let base = self.base.scan(range, direction)?;
-        Ok(if self.rows.is_empty() { base } else { Box::new(Merged::new(base, self.rows, range, direction)) })
+        Ok(if self.rows.is_empty() {
+            base
+        } else {
+            Box::new(Merged::new(base, RowsAbove(self.rows), range, direction))
+        })
     }
 
     fn touch(&mut self, _: &[&[u8]]) -> Result<()> {

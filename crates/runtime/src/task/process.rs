@@ -17,14 +17,12 @@ use crate::exec::{Failure, RecordInfo, TaskPort, catch};
 use crate::instance::Shared;
 use crate::output::Collector;
 use crate::ports::Bug;
-use crate::settings::{ErrorPolicy, Settings};
+use crate::settings::ErrorPolicy;
 use crate::state::Budget;
 
 /// What processing needs beside the task.
 pub(crate) struct Processing<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) topology: &'a Topology,
-    pub(crate) settings: &'a Settings,
     pub(crate) collector: &'a mut Collector,
     pub(crate) now: Duration,
     pub(crate) wall: i64,
@@ -236,11 +234,13 @@ impl Task {
         self.undo();
         let policy = match &failure {
             Failure::Error(e) => match e.kind() {
-                topology::ErrorKind::Deserialization => cx.settings.on_deserialization_error,
-                topology::ErrorKind::Processing | topology::ErrorKind::Serialization => cx.settings.on_processing_error,
+                topology::ErrorKind::Deserialization => cx.shared.settings.on_deserialization_error,
+                topology::ErrorKind::Processing | topology::ErrorKind::Serialization => {
+                    cx.shared.settings.on_processing_error
+                }
                 _ => ErrorPolicy::Fail,
             },
-            Failure::Panic(_) => cx.settings.on_processing_error,
+            Failure::Panic(_) => cx.shared.settings.on_processing_error,
         };
         let panicked = matches!(failure, Failure::Panic(_));
         let error = self.failed_record("process a record", failure, at);
@@ -250,7 +250,7 @@ impl Task {
         tracing::warn!(task = %self.id, "skipped a record: {}", error.chain());
         self.counts.dropped += 1;
         if panicked {
-            self.build_graph(cx.topology, cx.wall)?;
+            self.build_graph(&cx.shared.topology, cx.wall)?;
         }
         Ok(())
     }
@@ -308,13 +308,13 @@ impl Task {
         self.undo();
         let panicked = matches!(failure, Failure::Panic(_));
         let error = self.failed(op, failure);
-        if cx.settings.on_processing_error == ErrorPolicy::Fail || error.kind() != ErrorKind::Record {
+        if cx.shared.settings.on_processing_error == ErrorPolicy::Fail || error.kind() != ErrorKind::Record {
             return Err(error);
         }
         tracing::warn!(task = %self.id, "went on: {}", error.chain());
         self.counts.dropped += 1;
         if panicked {
-            self.build_graph(cx.topology, cx.wall)?;
+            self.build_graph(&cx.shared.topology, cx.wall)?;
         }
         Ok(())
     }
@@ -430,5 +430,5 @@ fn idles(input: &mut super::Input, cx: &Processing<'_>, consumer: &dyn Consumer)
         return false;
     }
     let since = *input.idle_since.get_or_insert(cx.now);
-    cx.now.saturating_sub(since) >= cx.settings.max_task_idle
+    cx.now.saturating_sub(since) >= cx.shared.settings.max_task_idle
 }

@@ -28,8 +28,8 @@ const LOOK_AHEAD: usize = 32;
 impl<'a> Processing<'a> {
     /// What the tasks of a worker process with, as of now.
     pub(crate) fn begin(shared: &'a Shared, collector: &'a mut Collector) -> Self {
-        let Shared { topology, settings, ports, .. } = shared;
-        Self { shared, topology, settings, collector, now: ports.clock.now(), wall: ports.clock.wall_ms() }
+        let clock = &shared.ports.clock;
+        Self { shared, collector, now: clock.now(), wall: clock.wall_ms() }
     }
 }
 
@@ -278,7 +278,7 @@ impl Worker {
             let mut left = TURN;
             task.progressed = false;
             while left > 0 {
-                task.look_ahead(cx.topology, LOOK_AHEAD)?;
+                task.look_ahead(&cx.shared.topology, LOOK_AHEAD)?;
                 let done = task.process(&mut cx, &*self.consumer, LOOK_AHEAD.min(left))?;
                 busy |= done > 0;
                 task.progressed |= done > 0;

@@ -3,10 +3,7 @@
 use std::ops::Bound;
 
 use crate::schema::{Buckets, ExpiringKey};
-use crate::{
-    Chunk, Direction, Error, ErrorKind, Range, Result, Row, Space, SpaceMut, TimestampedKeyValue, TimestampedRow,
-    ValueAndTimestamp,
-};
+use crate::{Chunk, Direction, Range, Result, Space, SpaceMut, TimestampedKeyValue, TimestampedRow, ValueAndTimestamp};
 
 /// A timestamped key-value store of bytes whose rows live for a while, over two spaces. Cheap to make: one per access.
 ///
@@ -124,8 +121,8 @@ impl<'a, S: Space + ?Sized> TtlKeyValue<'a, S> {
         self.rows.approximate_num_entries()
     }
 
-    /// The store's index rows behind a place whose buckets have passed, `limit` of them at most. One seek at most for each bucket that has
-    /// rows of whatever store.
+    /// The store's index rows behind a place whose buckets have passed, `limit` of them at most. One seek at most for each
+    /// bucket that has rows of whatever store.
     fn due(&self, behind: &[u8], limit: usize) -> Result<Chunk> {
         let mut due = Chunk::default();
         let end = Buckets::dead_below(self.now);
@@ -136,30 +133,15 @@ impl<'a, S: Space + ?Sized> TtlKeyValue<'a, S> {
         let mut cursor = self.index.scan(range, Direction::Forward)?;
         while due.len() < limit {
             let Some(row) = cursor.next()? else { break };
-            let (bucket, store, _) = split(row)?;
-            let next = match store.cmp(&self.store) {
-                std::cmp::Ordering::Equal => {
-                    due.push(row);
-                    continue;
-                }
-                std::cmp::Ordering::Less => Some(bucket),
-                std::cmp::Ordering::Greater => bucket.checked_add(1),
-            };
-            let Some(next) = next else { break };
-            cursor.seek(&ExpiringKey::head(next, self.store))?;
+            let (_, owner) = ExpiringKey::bucket_and_store_of(row.key)?;
+            if owner == self.store {
+                due.push(row);
+            } else if !ExpiringKey::seek_store(&mut *cursor, self.store)? {
+                break;
+            }
         }
         Ok(due)
     }
-}
-
-/// Bucket, store and the rest of a key of the windowed space.
-fn split(row: Row<'_>) -> Result<(u32, u16, &[u8])> {
-    let read = || {
-        let (bucket, rest) = row.key.split_first_chunk()?;
-        let (store, rest) = rest.split_first_chunk()?;
-        Some((u32::from_be_bytes(*bucket), u16::from_be_bytes(*store), rest))
-    };
-    read().ok_or_else(|| Error::new(ErrorKind::Corrupt, "read an index of expiry").with("bytes", row.key.len()))
 }
 
 impl<S: SpaceMut + ?Sized> TtlKeyValue<'_, S> {
@@ -204,7 +186,7 @@ impl<S: SpaceMut + ?Sized> TtlKeyValue<'_, S> {
         let mut done = Expired { more: due.len() == limit, ..Expired::default() };
         for i in 0..due.len() {
             let Some(entry) = due.get(i) else { break };
-            let (_, _, key) = split(entry)?;
+            let key = entry.key.get(ExpiringKey::HEAD..).unwrap_or_default();
             let row = self.rows.get(key)?.map(ValueAndTimestamp::decode).transpose()?;
             match row.map(|row| row.timestamp) {
                 Some(timestamp) if self.is_alive(timestamp) => {

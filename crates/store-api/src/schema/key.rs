@@ -1,7 +1,7 @@
 //! A whole key of the windowed space, to and from bytes.
 
 use super::{escape, unescape};
-use crate::{Error, ErrorKind, Result};
+use crate::{Cursor, Error, ErrorKind, Result};
 
 /// Which suffix the rows of a store have; the same for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,6 +115,34 @@ impl<'a> ExpiringKey<'a> {
     pub fn bucket_of(bytes: &[u8]) -> Result<u32> {
         let head = bytes.first_chunk().ok_or_else(|| damaged("it is too short for a bucket", bytes.len()))?;
         Ok(u32::from_be_bytes(*head))
+    }
+
+    /// Goes on from a row of another store to where those of `store` begin: in the same bucket or in the next. False if there is
+    /// no next. So a walk forward over one store's rows takes one seek at most for each bucket that has rows of whatever store.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`] for a row whose key is too short for bucket and store; what the cursor's seek says.
+    pub fn seek_store(cursor: &mut dyn Cursor, store: u16) -> Result<bool> {
+        let Some(row) = cursor.row() else { return Ok(false) };
+        let (bucket, owner) = Self::bucket_and_store_of(row.key)?;
+        let next = if owner < store { Some(bucket) } else { bucket.checked_add(1) };
+        let Some(next) = next else { return Ok(false) };
+        cursor.seek(&Self::head(next, store))?;
+        Ok(true)
+    }
+
+    /// Bucket and store that some bytes begin with.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`] if they are too short.
+    pub fn bucket_and_store_of(bytes: &[u8]) -> Result<(u32, u16)> {
+        let read = || {
+            let (bucket, rest) = bytes.split_first_chunk()?;
+            Some((u32::from_be_bytes(*bucket), u16::from_be_bytes(*rest.first_chunk()?)))
+        };
+        read().ok_or_else(|| damaged("it is too short for bucket and store", bytes.len()))
     }
 
     /// Appends the bytes.

@@ -1,5 +1,8 @@
 //! The merged walk against one over the rows as they will be.
 
+use std::ops::Bound;
+
+use millpond_store_api::{Cursor, Direction, Result, Row};
 use proptest::prelude::*;
 
 use super::*;
@@ -83,7 +86,7 @@ proptest! {
             }
         }
         let mut expected = Walk::over(&rows, range, direction);
-        let mut merged = Merged::new(Box::new(Walk::over(&base, range, direction)), &staged, range, direction);
+        let mut merged = Merged::new(Box::new(Walk::over(&base, range, direction)), RowsAbove(&staged), range, direction);
         prop_assert_eq!(merged.row(), None);
         for step in steps.iter().chain(&vec![Step::Next; 20]) {
             match step {
@@ -105,7 +108,7 @@ fn staged_rows_win_and_hide() {
     let base: BTreeMap<_, _> = [b"a", b"b", b"c"].map(|key| (key.to_vec(), b"base".to_vec())).into();
     let staged: Rows = [(b"b".to_vec(), None), (b"c".to_vec(), Some(b"staged".to_vec())), (b"d".to_vec(), None)].into();
     let walk = Walk::over(&base, Range::ALL, Direction::Forward);
-    let mut merged = Merged::new(Box::new(walk), &staged, Range::ALL, Direction::Forward);
+    let mut merged = Merged::new(Box::new(walk), RowsAbove(&staged), Range::ALL, Direction::Forward);
     assert_eq!(merged.next().unwrap(), Some(Row { key: b"a", value: b"base" }));
     assert_eq!(merged.next().unwrap(), Some(Row { key: b"c", value: b"staged" }));
     assert_eq!(merged.next().unwrap(), None);

@@ -5,7 +5,7 @@ use millpond_topology::Layer;
 use smallvec::SmallVec;
 
 use super::hash::hash;
-use super::merge::{Index, Merged};
+use super::merge::{Index, Merged, Unapplied};
 use super::slab::{Slab, Slot, State};
 use super::small::Small;
 use super::{Overlay, Undo};
@@ -57,7 +57,7 @@ impl Layer for Overlay {
         if index.is_empty() {
             return Ok(cursor);
         }
-        Ok(Box::new(Merged::new(cursor, index, &self.slots, range, direction)))
+        Ok(Box::new(Merged::new(cursor, Unapplied { index, slots: &self.slots }, range, direction)))
     }
 
     fn touch(&mut self, base: &dyn Read, keys: &[&[u8]]) -> Result<()> {
