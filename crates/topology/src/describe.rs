@@ -22,7 +22,7 @@ impl Topology {
     fn sizes(&self) -> Vec<u64> {
         let mut sizes = vec![1_u64; self.0.nodes.len()];
         for (at, node) in self.0.nodes.iter().enumerate().rev() {
-            let below = node.children.iter().filter_map(|c| sizes.get(*c)).fold(0_u64, |sum, n| sum.saturating_add(*n));
+            let below = node.below().filter_map(|c| sizes.get(c)).fold(0_u64, |sum, n| sum.saturating_add(*n));
             if let Some(size) = sizes.get_mut(at) {
                 *size = size.saturating_add(below);
             }
@@ -58,7 +58,7 @@ impl Topology {
             NodeKind::Processor => writeln!(out, "    Processor: {} (stores: [{}])", node.name, stores())?,
         }
         if !matches!(node.spec.kind, NodeKind::Sink(_)) {
-            writeln!(out, "      --> {}", self.names(&node.children, sizes))?;
+            writeln!(out, "      --> {}", self.names(&node.below().collect::<Vec<_>>(), sizes))?;
         }
         if !matches!(node.spec.kind, NodeKind::Source(_)) {
             writeln!(out, "      <-- {}", self.names(&node.spec.parents, sizes))?;
