@@ -24,6 +24,8 @@ pub(crate) mod prefix {
     pub(crate) const TABLE_FILTER: &str = "KTABLE-FILTER-";
     pub(crate) const TABLE_MAP_VALUES: &str = "KTABLE-MAPVALUES-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
+    /// Kafka Streams has no such operator.
+    pub(crate) const LATE: &str = "KSTREAM-LATE-";
     pub(crate) const STORE: &str = "STATE-STORE-";
 }
 

@@ -18,3 +18,4 @@ mod stores;
 mod support;
 mod tables;
 mod time;
+mod windows;

@@ -9,6 +9,7 @@ mod source;
 mod split;
 mod table;
 mod table_store;
+mod windowed;
 
 pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAggregate};
 pub(crate) use fixed_key::{FixKey, fixed_key_outs};
@@ -22,3 +23,7 @@ pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
 pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
 pub(crate) use table_store::TableStore;
+pub(crate) use windowed::{
+    Emission, FoldRef, Merge, SessionAggregate, SessionRows, TrySessionAggregate, WindowRows, WindowedAggregation,
+    WindowedNode,
+};
