@@ -228,8 +228,10 @@ impl std::fmt::Debug for Raw<'_> {
 pub struct Out<'a> {
     /// The sink.
     pub sink: SinkIndex,
-    /// The partition; `None`: by the default partitioner (murmur2 of the key's bytes).
+    /// The partition; `None`: by the default partitioner (murmur2 of [`Out::partitioned_by`]).
     pub partition: Option<i32>,
+    /// The part of the key's bytes that the default partitioner goes by; `None`: all of them.
+    pub partitioned_by: Option<&'a [u8]>,
     /// Event time in milliseconds since 1970.
     pub timestamp: i64,
     /// The key's bytes.

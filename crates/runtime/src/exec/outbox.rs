@@ -74,6 +74,8 @@ struct Held {
     partition: Option<i32>,
     timestamp: i64,
     key: Option<Range<usize>>,
+    /// What the default partitioner goes by, if that is not the key.
+    partitioned_by: Option<Range<usize>>,
     value: Option<Range<usize>>,
     headers: Headers,
 }
@@ -105,8 +107,9 @@ impl Outbox {
 
     pub(crate) fn push(&mut self, out: &Out<'_>) {
         let (key, value) = (self.keep(out.key), self.keep(out.value));
+        let partitioned_by = self.keep(out.partitioned_by);
         let Out { sink, partition, timestamp, headers, .. } = *out;
-        self.held.push(Held { sink, partition, timestamp, key, value, headers: headers.clone() });
+        self.held.push(Held { sink, partition, timestamp, key, partitioned_by, value, headers: headers.clone() });
     }
 
     /// Gives all records to the worker's producer, in order, and forgets them.
@@ -117,7 +120,7 @@ impl Outbox {
             let (key, value) = (bytes(&held.key), bytes(&held.value));
             let route = routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref);
             let route = route.ok_or_else(|| unknown_sink(held.sink))?;
-            let partition = choose(route, held.partition, key, &mut round_robin)?;
+            let partition = choose(route, held.partition, bytes(&held.partitioned_by).or(key), &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
             headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
             if route.tagged {

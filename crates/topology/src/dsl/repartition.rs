@@ -130,10 +130,19 @@ pub(crate) fn add_sink_node<K: 'static, V: 'static>(
     (key, value): (Coder<K>, Coder<V>),
     partitioner: Option<Partitioner<K, V>>,
 ) {
+    let by_part = graph.sinks.get(sink).is_some_and(|sink| !sink.topic.internal);
     let build: Build = Arc::new(move |b| {
         let (key, value, partitioner) = (key.clone(), value.clone(), partitioner.clone());
         let reuse = key.identity().is_same(b.origin);
-        Ok(Built::node(SinkNode { name: b.name.clone(), sink: SinkIndex(index(sink)), key, value, partitioner, reuse }))
+        Ok(Built::node(SinkNode {
+            name: b.name.clone(),
+            sink: SinkIndex(index(sink)),
+            key,
+            value,
+            partitioner,
+            reuse,
+            by_part,
+        }))
     });
     let mut spec = NodeSpec::processor(name, parents, build);
     spec.kind = NodeKind::Sink(sink);
