@@ -209,6 +209,16 @@ impl Builder {
         self
     }
 
+    /// Makes [`Builder::build`] refuse generated names of state: of stores, and with them of changelogs, and of repartition
+    /// topics. A generated name holds a number that shifts with each operator that is added before it; the program would
+    /// start with empty state under another name. Names of operators may be generated: nothing is kept under them.
+    ///
+    /// It is Kafka Streams' `ensure.explicit.internal.resource.naming` (KIP-1111).
+    pub fn ensure_explicit_names(&mut self) -> &mut Self {
+        self.0.borrow_mut().explicit_names = true;
+        self
+    }
+
     /// Checks and finishes the topology.
     ///
     /// # Errors

@@ -140,6 +140,8 @@ pub(crate) struct Graph {
     pub(crate) stores: Vec<StoreEntry>,
     pub(crate) repartitions: Vec<RepartitionEntry>,
     pub(crate) problems: Vec<Problem>,
+    /// State must not have generated names.
+    pub(crate) explicit_names: bool,
 }
 
 impl Default for Graph {
@@ -154,6 +156,7 @@ impl Default for Graph {
             stores: Vec::new(),
             repartitions: Vec::new(),
             problems: Vec::new(),
+            explicit_names: false,
         }
     }
 }
@@ -244,7 +247,8 @@ impl Graph {
 
     /// Registers a source's topics; the node is added by the caller under the number returned.
     pub(crate) fn add_source(&mut self, entry: SourceEntry) -> usize {
-        for topic in &entry.topics {
+        // Of two repartition topics with one name was told when they were added.
+        for topic in entry.topics.iter().filter(|t| !t.internal) {
             self.check_name("a topic", &topic.name);
             let taken = self.sources.iter().find(|s| s.topics.contains(topic)).map(|s| s.node);
             if let Some(other) = taken {
@@ -280,9 +284,15 @@ impl Graph {
             self.repartitions.push(entry);
             return true;
         };
+        let made = |r: &RepartitionEntry| match r.partitions {
+            Some(n) => format!("behind `{}` with {n} partitions", r.parent),
+            None => format!("behind `{}`", r.parent),
+        };
         let message = format!(
-            "the repartition topic `{}` is made twice: behind `{}` and behind `{}`; name them differently",
-            entry.name, other.parent, entry.parent
+            "the repartition topic `{}` is made twice: {} and {}; name them differently",
+            entry.name,
+            made(other),
+            made(&entry)
         );
         self.problem(ProblemKind::Clash, message);
         false

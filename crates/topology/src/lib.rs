@@ -7,6 +7,7 @@
 //! | read and write stores | [`StoreView`], [`WindowView`], [`SessionView`], [`VersionedView`]; their scans: [`Rows`], [`WindowedRows`] |
 //! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], [`Nullable`], [`List`], [`TimeWindowed`] |
 //! | run a topology | [`Topology::task`] makes a [`TaskGraph`]; it talks to a [`Port`] |
+//! | see it as text, as a chart, as JSON | [`Topology::describe`] |
 //! | know what topics it needs | [`Topology::internal_topics`], [`Topology::partitions`] |
 //!
 //! A topology is data until [`Topology::task`] makes an instance of one of its sub-topologies: a tree of typed nodes that a
@@ -38,6 +39,7 @@ mod wiring;
 
 pub use builder::Builder;
 pub use context::{Child, Context, Init};
+pub use describe::{Description, NodeDescription, NodeRole, SubTopologyDescription};
 pub use dsl::{
     Consumed, Deletes, Grouped, GroupedStream, Materialized, Produced, Repartitioned, Split, Stream, Table, TableKind,
     Upserts,

@@ -234,7 +234,7 @@ fn a_named_operator_is_called_so_in_the_description_and_in_errors() {
             .to("out", Produced::with(Utf8, I64).named("halves"));
     });
     for name in ["numbers", "halve", "halves"] {
-        assert!(topology.describe().contains(name), "{}", topology.describe());
+        assert!(topology.describe().to_string().contains(name), "{}", topology.describe());
     }
     let driver = millpond_testkit::Driver::builder(topology).build().unwrap();
     pipe(&driver, &[("a", 4, 0)]);
