@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use crate::context::Init;
 use crate::dsl::{
-    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, add_sink_node, processor_spec,
-    table_of_updates,
+    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, add_sink_to, processor_spec, table_of_updates,
 };
 use crate::error::Result;
 use crate::freeze::freeze;
-use crate::graph::{NodeKind, NodeSpec, SinkEntry, SourceEntry};
+use crate::graph::{NodeKind, NodeSpec, SourceEntry};
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{Reading, SourceNode, StreamRoot, TableRoot};
@@ -19,7 +18,7 @@ use crate::processor::Processor;
 use crate::record::Record;
 use crate::serde::{Coder, Serde};
 use crate::store::{KeyValue, StoreHandle, StoreKind, StoreSet, StoreSpec, TimestampedKeyValue};
-use crate::topology::{Topic, Topology};
+use crate::topology::{SinkTopic, Topic, Topology};
 
 /// Defines a topology. Mistakes are collected and reported together by [`Builder::build`].
 ///
@@ -201,10 +200,8 @@ impl Builder {
             drop(graph);
             return self;
         };
-        let entry =
-            SinkEntry { node: graph.nodes.len(), topic: Topic::external(topic), partitioner: partitioner.is_some() };
-        let sink = graph.add_sink(entry);
-        add_sink_node(&mut graph, name.to_owned(), sink, parents, (Coder::key(key), Coder::value(value)), partitioner);
+        let (topic, coders) = (SinkTopic::Fixed(Topic::external(topic)), (Coder::key(key), Coder::value(value)));
+        add_sink_to(&mut graph, name.to_owned(), topic, parents, coders, partitioner.into());
         drop(graph);
         self
     }

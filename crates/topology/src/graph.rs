@@ -10,7 +10,7 @@ use crate::node::{Build, CloneFn, EdgeFn, edge};
 use crate::problem::{Problem, ProblemKind};
 use crate::serde::SerdeId;
 use crate::store::StoreDef;
-use crate::topology::{OffsetReset, Topic};
+use crate::topology::{OffsetReset, SinkTopic, Topic};
 
 /// A type, to be compared and to be named in a message.
 #[derive(Clone, Copy)]
@@ -108,7 +108,7 @@ pub(crate) struct SourceEntry {
 
 pub(crate) struct SinkEntry {
     pub(crate) node: usize,
-    pub(crate) topic: Topic,
+    pub(crate) topic: SinkTopic,
     pub(crate) partitioner: bool,
 }
 
@@ -268,7 +268,9 @@ impl Graph {
     }
 
     pub(crate) fn add_sink(&mut self, entry: SinkEntry) -> usize {
-        self.check_name("a topic", &entry.topic.name);
+        if let SinkTopic::Fixed(topic) = &entry.topic {
+            self.check_name("a topic", &topic.name);
+        }
         self.sinks.push(entry);
         self.sinks.len() - 1
     }
@@ -312,7 +314,8 @@ impl Graph {
                 format!("the source of {}", topics.unwrap_or_default())
             }
             NodeKind::Sink(at) => {
-                format!("the sink to {}", self.sinks.get(at).map(|s| topic(&s.topic)).unwrap_or_default())
+                let fixed = self.sinks.get(at).and_then(|s| s.topic.fixed());
+                format!("the sink to {}", fixed.map_or_else(|| "a topic of each record".to_owned(), topic))
             }
             NodeKind::Processor => {
                 let names: Vec<_> =

@@ -56,7 +56,7 @@ pub use port::{
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};
 pub use put_log::{LoggedPut, PutLog};
-pub use record::{Change, FixedKeyRecord, Record};
+pub use record::{Change, FixedKeyRecord, Record, RecordContext};
 pub use serde::{
     Bool, ByteArray, ChangeSerde, F32, F64, I16, I32, I64, Json, List, LossyUtf8, Nullable, Serde, SerdeId,
     SessionWindowed, TimeWindowed, U64, Utf8, UuidText, Void, Windowed,
@@ -70,4 +70,6 @@ pub use store::{
     WindowedRows, Writable,
 };
 pub use task::TaskGraph;
-pub use topology::{InternalTopic, InternalTopicKind, OffsetReset, SinkDef, SourceDef, SubTopology, Topic, Topology};
+pub use topology::{
+    InternalTopic, InternalTopicKind, OffsetReset, SinkDef, SinkTopic, SourceDef, SubTopology, Topic, Topology,
+};

@@ -10,6 +10,7 @@ pub(crate) mod prefix {
     pub(crate) const FLAT_MAP: &str = "KSTREAM-FLATMAP-";
     pub(crate) const FLAT_MAP_VALUES: &str = "KSTREAM-FLATMAPVALUES-";
     pub(crate) const PEEK: &str = "KSTREAM-PEEK-";
+    pub(crate) const PRINTER: &str = "KSTREAM-PRINTER-";
     pub(crate) const FOREACH: &str = "KSTREAM-FOREACH-";
     pub(crate) const KEY_SELECT: &str = "KSTREAM-KEY-SELECT-";
     pub(crate) const MERGE: &str = "KSTREAM-MERGE-";

@@ -14,7 +14,7 @@ pub(crate) fn chart(description: &Description) -> String {
             let (shape, roles): (_, &[String]) = match &node.role {
                 NodeRole::Source { topics } => (Shape::End, topics),
                 NodeRole::Processor { stores } => (Shape::Step, stores),
-                NodeRole::Sink { topic } => (Shape::End, std::slice::from_ref(topic)),
+                NodeRole::Sink { topic, .. } => (Shape::End, topic.as_slice()),
             };
             let id = chart.part("n", &node.name, shape);
             for successor in &node.successors {

@@ -6,7 +6,7 @@ mod text;
 use serde::Serialize;
 
 use crate::graph::{NodeDef, NodeKind};
-use crate::topology::Topology;
+use crate::topology::{SinkTopic, Topology};
 
 /// What a topology looks like, as data. It prints as Kafka Streams prints it, and as [Mermaid](Description::mermaid) and
 /// [JSON](Description::json).
@@ -66,8 +66,11 @@ pub enum NodeRole {
     },
     /// Writes a topic.
     Sink {
-        /// Its name.
-        topic: String,
+        /// Its name; `None`: it is chosen for each record.
+        topic: Option<String>,
+        /// The name of the type that chooses it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        extractor: Option<String>,
     },
 }
 
@@ -112,9 +115,11 @@ impl Topology {
                 let topics = self.0.sources.get(at).map(|s| s.topics.iter().map(|t| t.name.clone()).collect());
                 NodeRole::Source { topics: topics.unwrap_or_default() }
             }
-            NodeKind::Sink(at) => {
-                NodeRole::Sink { topic: self.0.sinks.get(at).map(|s| s.topic.name.clone()).unwrap_or_default() }
-            }
+            NodeKind::Sink(at) => match self.0.sinks.get(at).map(|s| &s.topic) {
+                Some(SinkTopic::Fixed(topic)) => NodeRole::Sink { topic: Some(topic.name.clone()), extractor: None },
+                Some(SinkTopic::Chosen(by)) => NodeRole::Sink { topic: None, extractor: Some((*by).to_owned()) },
+                None => NodeRole::Sink { topic: None, extractor: None },
+            },
             NodeKind::Processor => {
                 let stores = node.spec.stores.iter().filter_map(|s| self.0.stores.get(*s));
                 NodeRole::Processor { stores: stores.map(|s| s.name.clone()).collect() }

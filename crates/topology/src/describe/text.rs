@@ -22,7 +22,10 @@ impl Display for NodeDescription {
         match &self.role {
             NodeRole::Source { topics } => writeln!(f, "    Source: {name} (topics: [{}])", topics.join(", "))?,
             NodeRole::Processor { stores } => writeln!(f, "    Processor: {name} (stores: [{}])", stores.join(", "))?,
-            NodeRole::Sink { topic } => writeln!(f, "    Sink: {name} (topic: {topic})")?,
+            NodeRole::Sink { topic: Some(topic), .. } => writeln!(f, "    Sink: {name} (topic: {topic})")?,
+            NodeRole::Sink { topic: None, extractor } => {
+                writeln!(f, "    Sink: {name} (extractor class: {})", extractor.as_deref().unwrap_or_default())?;
+            }
         }
         if !matches!(self.role, NodeRole::Sink { .. }) {
             writeln!(f, "      --> {}", names(&self.successors))?;

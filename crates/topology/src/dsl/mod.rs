@@ -3,6 +3,7 @@
 mod at;
 mod grouped;
 mod options;
+mod output;
 mod repartition;
 mod split;
 mod stream;
@@ -11,7 +12,7 @@ mod table;
 pub(crate) use at::{At, Shared};
 pub use grouped::GroupedStream;
 pub use options::{Consumed, Grouped, Materialized, Produced, Repartitioned};
-pub(crate) use repartition::add_sink_node;
+pub(crate) use repartition::add_sink_to;
 pub use split::Split;
 pub use stream::Stream;
 pub(crate) use stream::processor_spec;

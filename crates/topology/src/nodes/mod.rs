@@ -14,10 +14,10 @@ pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAgg
 pub(crate) use fixed_key::{FixKey, fixed_key_outs};
 pub(crate) use null_key::NullKeyFilter;
 pub(crate) use op::{
-    Filter, FlatMap, FlatMapValues, Foreach, Map, MapValues, Op, OpNode, Pass, Peek, SelectKey, TryFilter, TryMap,
-    TryMapValues, TryPeek,
+    Filter, FlatMap, FlatMapValues, FlatMapValuesWithKey, Foreach, Map, MapValues, MapValuesWithKey, Op, OpNode, Pass,
+    Peek, Print, SelectKey, TryFilter, TryMap, TryMapValues, TryPeek,
 };
-pub(crate) use sink::{Partitioner, SinkNode};
+pub(crate) use sink::{Partitioner, SinkNode, TopicChooser};
 pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
 pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
