@@ -65,5 +65,15 @@ impl Port for NullPort {
 
     fn request_commit(&mut self) {}
 
-    fn dropped(&mut self, _: Dropped) {}
+    fn dropped(&mut self, _: NodeIndex, _: Dropped) {}
+
+    fn released(&self, _: StoreIndex) -> Option<i64> {
+        None
+    }
+
+    fn release(&mut self, _: StoreIndex, _: i64) {}
+
+    fn idle_since(&self) -> Option<i64> {
+        None
+    }
 }

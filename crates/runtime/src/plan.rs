@@ -30,6 +30,8 @@ pub(crate) struct StorePlan {
     pub(crate) kind: StoreType,
     /// For how long rows are kept; `None`: for ever.
     pub(crate) retention: Option<Retention>,
+    /// Its rows expire by what its node has released; see [`StoreDef::hold`](millpond_topology::StoreDef::hold).
+    pub(crate) hold: Option<i64>,
     /// The engine's name; `None`: the application's.
     pub(crate) engine: Option<String>,
     pub(crate) format: ValueFormat,

@@ -260,8 +260,8 @@ impl Builder {
         let (key, value) = (Coder::key(key), Coder::value(value));
         let build: Build = Arc::new(move |b| {
             let (key, value, extractor) = (key.clone(), value.clone(), extractor.clone());
-            let (name, outs, reading) = (b.name.clone(), b.outs()?, PhantomData::<fn() -> R>);
-            Ok(Built::Root(Box::new(SourceNode { name, key, value, extractor, outs, reading })))
+            let (name, node, outs, reading) = (b.name.clone(), b.node, b.outs()?, PhantomData::<fn() -> R>);
+            Ok(Built::Root(Box::new(SourceNode { name, node, key, value, extractor, outs, reading })))
         });
         let mut spec = NodeSpec::processor(name, Vec::new(), build).keeping_key();
         spec.kind = NodeKind::Source(source);

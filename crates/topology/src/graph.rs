@@ -93,6 +93,8 @@ pub(crate) struct NodeDef {
     pub(crate) spec: NodeSpec,
     pub(crate) output: Ty,
     pub(crate) children: Vec<usize>,
+    /// The child that takes what goes another way than the output, such as late records.
+    pub(crate) side: Option<usize>,
     /// A [`CloneFn`] of the output's type.
     pub(crate) clone: Option<Box<dyn Any + Send + Sync>>,
     pub(crate) edge: EdgeFn,
@@ -127,6 +129,13 @@ pub(crate) struct RepartitionEntry {
     pub(crate) configs: BTreeMap<String, String>,
     /// The stream that is repartitioned, for messages.
     pub(crate) parent: String,
+}
+
+impl NodeDef {
+    /// All nodes that get something of this one: the children, then the one at its side.
+    pub(crate) fn below(&self) -> impl Iterator<Item = usize> {
+        self.children.iter().copied().chain(self.side)
+    }
 }
 
 /// The definition of a topology.
@@ -183,6 +192,7 @@ impl Graph {
             spec,
             output,
             children: Vec::new(),
+            side: None,
             clone: None,
             edge: edge::<I>,
         });
@@ -201,6 +211,18 @@ impl Graph {
             );
             self.problem(ProblemKind::TypeMismatch, message);
         }
+    }
+
+    /// Adds the node that takes what its parent does not forward but puts aside: messages of type `T`, which it hands on.
+    pub(crate) fn add_side<T: 'static>(&mut self, parent: usize, spec: NodeSpec) -> usize {
+        let id = self.add::<T, T>(NodeSpec { parents: Vec::new(), ..spec });
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.spec.parents.push(parent);
+        }
+        if let Some(parent) = self.nodes.get_mut(parent) {
+            parent.side = Some(id);
+        }
+        id
     }
 
     /// From now on the node may have several children.

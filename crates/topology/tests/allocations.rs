@@ -155,7 +155,17 @@ impl Port for Counter {
 
     fn request_commit(&mut self) {}
 
-    fn dropped(&mut self, _: Dropped) {}
+    fn dropped(&mut self, _: NodeIndex, _: Dropped) {}
+
+    fn released(&self, _: StoreIndex) -> Option<i64> {
+        None
+    }
+
+    fn release(&mut self, _: StoreIndex, _: i64) {}
+
+    fn idle_since(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// Puts the value into a store and hands the record on.

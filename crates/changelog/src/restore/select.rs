@@ -103,7 +103,9 @@ impl<'a> Selection<'a> {
             RowLayout::Ttl { .. } if record.value.is_none() => None,
             _ => Some(expiring.map_or(record.timestamp, |key| key.suffix.time())),
         };
-        *observed = (*observed).max(time);
+        if !changelog.held {
+            *observed = (*observed).max(time);
+        }
         Ok(())
     }
 }

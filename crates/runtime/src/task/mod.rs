@@ -1,6 +1,7 @@
 //! Tasks: a sub-topology's graph over one partition, with its queues, stores, timers and times.
 
 pub(crate) mod commit;
+mod drops;
 mod id;
 mod input;
 mod lifecycle;
@@ -27,6 +28,7 @@ use crate::output::Collector;
 use crate::plan::{Plan, SubPlan};
 use crate::state::DrainedEntry;
 
+pub(crate) use drops::Drops;
 pub use id::TaskId;
 pub(crate) use input::Input;
 pub use lifecycle::TaskState;
@@ -71,6 +73,12 @@ pub(crate) struct Task {
     /// Whether its last turn has processed anything.
     pub(crate) progressed: bool,
     pub(crate) counts: Counts,
+    /// What its nodes have dropped on purpose, since the last time somebody asked.
+    pub(crate) drops: Drops,
+    /// When it last had something to read, or began to run (wall clock, milliseconds since 1970).
+    read_at: i64,
+    /// Since when it has had nothing to read, for the time of a punctuation.
+    idle_since: Option<i64>,
     /// That records are dropped was said: it is the metrics' to say how many.
     pub(crate) told_of_drops: bool,
     /// What the metrics were told of the queues last.
@@ -107,6 +115,9 @@ impl Task {
             dirty: false,
             progressed: true,
             counts: Counts::default(),
+            drops: Drops::default(),
+            read_at: 0,
+            idle_since: None,
             told_of_drops: false,
             queued_told: 0,
         })

@@ -122,6 +122,7 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             name: def.name.clone(),
             kind: def.kind,
             retention: def.retention,
+            hold: def.hold,
             engine: def.engine.clone(),
             format: value_format(def.kind),
             changelog: changelog_of(def, true),

@@ -15,6 +15,7 @@ mod punctuation;
 mod repartition;
 mod restart;
 mod stores;
+mod streams;
 mod support;
 mod tables;
 mod time;

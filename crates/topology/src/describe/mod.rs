@@ -105,7 +105,7 @@ impl Topology {
             name: node.name.to_string(),
             role: self.role(node),
             predecessors: self.names(&node.spec.parents, sizes),
-            successors: self.names(&node.children, sizes),
+            successors: self.names(&node.below().collect::<Vec<_>>(), sizes),
         }
     }
 
@@ -131,7 +131,7 @@ impl Topology {
     fn sizes(&self) -> Vec<u64> {
         let mut sizes = vec![1_u64; self.0.nodes.len()];
         for (at, node) in self.0.nodes.iter().enumerate().rev() {
-            let below = node.children.iter().filter_map(|c| sizes.get(*c)).fold(0_u64, |sum, n| sum.saturating_add(*n));
+            let below = node.below().filter_map(|c| sizes.get(c)).fold(0_u64, |sum, n| sum.saturating_add(*n));
             if let Some(size) = sizes.get_mut(at) {
                 *size = size.saturating_add(below);
             }

@@ -153,8 +153,8 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
         let (index, identity) = (store.index, serdes.key().identity());
         let build: Build = Arc::new(move |b| {
             let store = TableStore::build(b, index, serdes.clone());
-            let (name, fold, value) = (b.name.clone(), fold.clone(), value.clone());
-            Ok(Built::node(AggregateNode::<K, V, A, F> { name, fold, store, value, outs: b.outs()? }))
+            let (name, node, fold, value) = (b.name.clone(), b.node, fold.clone(), value.clone());
+            Ok(Built::node(AggregateNode::<K, V, A, F> { name, node, fold, store, value, outs: b.outs()? }))
         });
         let mut spec = NodeSpec::processor(name, vec![at.node], build).keeping_key();
         spec.stores = vec![index];

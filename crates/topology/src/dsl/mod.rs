@@ -8,6 +8,7 @@ mod repartition;
 mod split;
 mod stream;
 mod table;
+mod windows;
 
 pub(crate) use at::{At, Shared};
 pub use grouped::GroupedStream;
@@ -18,3 +19,5 @@ pub use stream::Stream;
 pub(crate) use stream::processor_spec;
 pub(crate) use table::table_of_updates;
 pub use table::{Deletes, Table, TableKind, Upserts};
+pub(crate) use windows::Closing;
+pub use windows::{SessionWindows, SlidingWindows, TimeWindows};

@@ -72,8 +72,9 @@ impl<K: 'static, V: 'static> Cut<K, V> {
 
     fn filter(&self, at: &At, name: String) -> usize {
         let key = Coder::key(self.key.clone());
-        let build: Build =
-            Arc::new(move |b| Ok(Built::node(NullKeyFilter::<K, V> { key: key.clone(), outs: b.outs()? })));
+        let build: Build = Arc::new(move |b| {
+            Ok(Built::node(NullKeyFilter::<K, V> { node: b.node, key: key.clone(), outs: b.outs()? }))
+        });
         let spec = NodeSpec::processor(name, vec![at.node], build).keeping_key();
         at.graph().add::<Record<K, V>, Record<K, V>>(spec)
     }
@@ -86,8 +87,8 @@ impl<K: 'static, V: 'static> Cut<K, V> {
         let (key, value) = (Coder::key(self.key.clone()), Coder::value(self.value.clone()));
         let build: Build = Arc::new(move |b| {
             let (key, value, extractor) = (key.clone(), value.clone(), Extractor::Fail);
-            let (name, outs, reading) = (b.name.clone(), b.outs()?, PhantomData::<fn() -> StreamRoot>);
-            Ok(Built::Root(Box::new(SourceNode { name, key, value, extractor, outs, reading })))
+            let (name, node, outs, reading) = (b.name.clone(), b.node, b.outs()?, PhantomData::<fn() -> StreamRoot>);
+            Ok(Built::Root(Box::new(SourceNode { name, node, key, value, extractor, outs, reading })))
         });
         let mut graph = at.graph();
         let node = graph.nodes.len();
