@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::context::Init;
 use crate::dsl::{
-    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, add_sink_to, processor_spec, table_of_updates,
+    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, add_sink_to, declare, processor_spec,
+    table_of_updates,
 };
 use crate::error::Result;
 use crate::freeze::freeze;
@@ -109,14 +110,7 @@ impl Builder {
 
     /// Declares a store for processors.
     pub fn add_store<T: StoreKind>(&mut self, spec: StoreSpec<T>) -> StoreHandle<T> {
-        let mut graph = self.0.borrow_mut();
-        for mistake in spec.mistakes() {
-            graph.problem(ProblemKind::Store, mistake);
-        }
-        let StoreSpec { def, serdes, .. } = spec;
-        let name = def.name.clone();
-        let index = graph.add_store(def, format!("the builder, as a {}", T::TYPE.name()));
-        StoreHandle { topology: graph.id, index, name, serdes }
+        declare(&mut self.0.borrow_mut(), spec, format!("the builder, as a {}", T::TYPE.name()))
     }
 
     /// Adds a source with a name, for children that name it.

@@ -13,6 +13,7 @@ pub(crate) mod prefix {
     pub(crate) const PRINTER: &str = "KSTREAM-PRINTER-";
     pub(crate) const FOREACH: &str = "KSTREAM-FOREACH-";
     pub(crate) const KEY_SELECT: &str = "KSTREAM-KEY-SELECT-";
+    pub(crate) const DEDUP: &str = "KSTREAM-DEDUPLICATE-";
     pub(crate) const MERGE: &str = "KSTREAM-MERGE-";
     pub(crate) const BRANCH: &str = "KSTREAM-BRANCH-";
     pub(crate) const REPARTITION: &str = "KSTREAM-REPARTITION-";

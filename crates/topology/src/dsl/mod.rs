@@ -1,6 +1,7 @@
 //! The DSL: streams and tables, and the operators on them.
 
 mod at;
+mod dedup;
 mod grouped;
 mod options;
 mod output;
@@ -10,7 +11,7 @@ mod stream;
 mod table;
 mod windows;
 
-pub(crate) use at::{At, Shared};
+pub(crate) use at::{At, Shared, declare};
 pub use grouped::GroupedStream;
 pub use options::{Consumed, Grouped, Materialized, Produced, Repartitioned};
 pub(crate) use repartition::add_sink_to;

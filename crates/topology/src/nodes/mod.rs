@@ -1,6 +1,7 @@
 //! The nodes that the library itself puts into a graph.
 
 mod aggregate;
+mod dedup;
 mod fixed_key;
 mod null_key;
 mod op;
@@ -11,6 +12,7 @@ mod table;
 mod table_store;
 
 pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAggregate};
+pub(crate) use dedup::{Dedup, KeyAndId, Origin, OriginSerde};
 pub(crate) use fixed_key::{FixKey, fixed_key_outs};
 pub(crate) use null_key::NullKeyFilter;
 pub(crate) use op::{
