@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::context::Init;
 use crate::dsl::{
-    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, add_sink_to, declare, processor_spec,
-    table_of_updates,
+    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, UpdateNames, add_sink_to, declare,
+    processor_spec, table_of_updates,
 };
 use crate::error::Result;
 use crate::freeze::freeze;
@@ -77,11 +77,9 @@ impl Builder {
         let user = consumed.name.take();
         let (source, table) = {
             let names = &mut self.0.borrow_mut().names;
-            if materialized.name.is_none() {
-                names.store(&format!("{topic}-"));
-            }
+            let store = materialized.name.clone().unwrap_or_else(|| names.store(&format!("{topic}-")));
             let source = names.choose(user.as_ref().map(|name| format!("{name}-source")), prefix::STREAM_SOURCE);
-            (source, names.choose(user, prefix::TABLE_SOURCE))
+            (source, UpdateNames { node: names.choose(user, prefix::TABLE_SOURCE), store })
         };
         let serdes = (consumed.key.clone(), consumed.value.clone());
         let node = self.add_source::<K, V, TableRoot>(source, &[topic], consumed);

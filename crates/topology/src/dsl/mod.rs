@@ -3,6 +3,7 @@
 mod at;
 mod dedup;
 mod grouped;
+mod grouped_table;
 mod options;
 mod output;
 mod repartition;
@@ -13,12 +14,13 @@ mod windows;
 
 pub(crate) use at::{At, Shared, declare};
 pub use grouped::GroupedStream;
+pub use grouped_table::GroupedTable;
 pub use options::{Consumed, Grouped, Materialized, Produced, Repartitioned};
 pub(crate) use repartition::add_sink_to;
 pub use split::Split;
 pub use stream::Stream;
 pub(crate) use stream::processor_spec;
-pub(crate) use table::table_of_updates;
 pub use table::{Deletes, Table, TableKind, Upserts};
+pub(crate) use table::{UpdateNames, table_of_updates};
 pub(crate) use windows::Closing;
 pub use windows::{SessionWindows, SlidingWindows, TimeWindows};

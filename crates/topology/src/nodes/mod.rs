@@ -9,6 +9,8 @@ mod sink;
 mod source;
 mod split;
 mod table;
+mod table_aggregate;
+mod table_select;
 mod table_store;
 
 pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAggregate};
@@ -23,4 +25,6 @@ pub(crate) use sink::{Partitioner, SinkNode, TopicChooser};
 pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
 pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
+pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, TryRemoveWith, Uncount};
+pub(crate) use table_select::{SelectFn, TableSelectNode};
 pub(crate) use table_store::TableStore;
