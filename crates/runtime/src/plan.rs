@@ -66,6 +66,8 @@ pub(crate) struct SubPlan {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) subs: Vec<SubPlan>,
+    /// Changelog records say in headers how far the inputs were read.
+    pub(crate) position_headers: bool,
 }
 
 impl Plan {
@@ -107,7 +109,8 @@ mod tests {
             reset: None,
         };
         let sub = |inputs| SubPlan { inputs, ..SubPlan::default() };
-        let plan = Plan { subs: vec![sub(vec![input("a", 2), input("b", 3)]), sub(vec![input("c", 1)]), sub(vec![])] };
+        let subs = vec![sub(vec![input("a", 2), input("b", 3)]), sub(vec![input("c", 1)]), sub(vec![])];
+        let plan = Plan { subs, ..Plan::default() };
         let tasks: Vec<String> = plan.tasks().iter().map(TaskId::to_string).collect();
         assert_eq!(tasks, ["0_0", "0_1", "0_2", "1_0"]);
     }

@@ -14,6 +14,10 @@ use crate::state::Entry;
 use crate::task::stores::LogFormat;
 use crate::topics::{Met, MetTopics};
 
+/// The headers of a position (`docs/formats/position.md`): the version of the headers, the position.
+const VERSION_HEADER: &str = "v";
+const POSITION_HEADER: &str = "c";
+
 /// Where the records of a sink go.
 #[derive(Clone, Debug)]
 pub(crate) struct SinkRoute {
@@ -34,6 +38,8 @@ pub(crate) struct Routes {
     /// The task's partition: that of its changelogs.
     pub(crate) partition: i32,
     pub(crate) cut: CutBytes,
+    /// How far the inputs were read, for the headers of changelog records; `None` if these have no such headers.
+    pub(crate) position: Option<Vec<u8>>,
 }
 
 impl Routes {
@@ -54,6 +60,10 @@ impl Routes {
         let change = Change { key, value: entry.value, timestamp: entry.timestamp };
         let logged = format.value.to_log(change).map_err(damaged)?;
         let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
+        if let Some(position) = &self.position {
+            headers.push(Header { name: VERSION_HEADER, value: Some(&[0]) });
+            headers.push(Header { name: POSITION_HEADER, value: Some(position) });
+        }
         for header in logged.headers {
             let header = header.map_err(damaged)?;
             headers.push(Header { name: header.key, value: header.value });

@@ -32,7 +32,8 @@ pub(crate) fn resolve(topology: &Topology, settings: &Settings, broker: &dyn Bro
     let wanted = internal_topics(topology, settings, &internal.internal)?;
     create(&mut *admin, &wanted)?;
     partitions.extend(wanted.iter().map(|t| (t.name.clone(), t.partitions)));
-    Ok(Plan { subs: (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect() })
+    let subs = (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect();
+    Ok(Plan { subs, position_headers: settings.position_headers })
 }
 
 /// Partition counts of the topics that are the user's. All must exist: nobody but the user knows how they have to be.
