@@ -21,3 +21,4 @@ mod streams;
 mod support;
 mod tables;
 mod time;
+mod windows;
