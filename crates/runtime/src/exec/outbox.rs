@@ -1,6 +1,7 @@
 //! Records that leave a task: held back in an arena until the input record has returned, then handed to the producer.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use millpond_broker_api::{Header, Outgoing, TopicId};
 use millpond_changelog::{CUT_HEADER, Change, CutBytes, partition_for_key};
@@ -8,13 +9,16 @@ use millpond_topology::{Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::handler::Origin;
 use crate::output::Collector;
 use crate::state::Entry;
 use crate::task::stores::LogFormat;
 
 /// Where the records of a sink go.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct SinkRoute {
+    /// The node's name.
+    pub(crate) node: Arc<str>,
     pub(crate) topic: String,
     pub(crate) id: TopicId,
     pub(crate) partitions: i32,
@@ -26,7 +30,7 @@ pub(crate) struct SinkRoute {
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     /// By sink; `None` for sinks of other sub-topologies.
-    pub(crate) sinks: Vec<Option<SinkRoute>>,
+    pub(crate) sinks: Vec<Option<Arc<SinkRoute>>>,
     /// By the task's stores; `None` for stores without a changelog.
     pub(crate) changelogs: Vec<Option<(String, TopicId)>>,
     /// The task's partition: that of its changelogs.
@@ -109,8 +113,8 @@ impl Outbox {
         self.held.push(Held { sink, partition, timestamp, key, value, headers: headers.clone() });
     }
 
-    /// Gives all records to the worker's producer, in order, and forgets them.
-    pub(crate) fn hand_over(&mut self, collector: &mut Collector, routes: &Routes) -> Result {
+    /// Gives all records to the worker's producer, in order, and forgets them. `origin`: what they are the outputs of.
+    pub(crate) fn hand_over(&mut self, collector: &mut Collector, routes: &Routes, origin: Origin<'_>) -> Result {
         let mut round_robin = self.round_robin;
         for held in &self.held {
             let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
@@ -124,7 +128,12 @@ impl Outbox {
                 headers.push(Header { name: CUT_HEADER, value: Some(routes.cut.as_slice()) });
             }
             let (topic, timestamp) = (route.id, held.timestamp);
-            collector.send(&Outgoing { topic, partition, timestamp, key, value, headers: &headers, tag: 0 })?;
+            let record = Outgoing { topic, partition, timestamp, key, value, headers: &headers, tag: 0 };
+            if route.tagged {
+                collector.send(&record)?
+            } else {
+                collector.send_output(&record, route, origin)?
+            };
         }
         self.round_robin = round_robin;
         self.clear();

@@ -184,7 +184,7 @@ impl Worker {
             OffsetReset::Latest if from >= log.start => log.end,
             _ => log.start,
         };
-        tracing::error!(topic, partition, from, to, "records are missing: the position is not in the log");
+        tracing::error!(topic = &*topic, partition, from, to, "records are missing: the position is not in the log");
         if to < from {
             // What is queued belongs to a log that is no more.
             input.forget();
@@ -349,7 +349,7 @@ impl Worker {
         }
         self.last_purge = now;
         let inputs = self.tasks.iter().filter(|t| t.is_running()).flat_map(|t| &t.inputs).filter(|i| i.internal);
-        let below: Vec<_> = inputs.filter_map(|i| i.committed.map(|o| (i.topic.as_str(), i.partition, o))).collect();
+        let below: Vec<_> = inputs.filter_map(|i| i.committed.map(|o| (&*i.topic, i.partition, o))).collect();
         if below.is_empty() {
             return Ok(());
         }
@@ -410,8 +410,8 @@ impl Worker {
                 tracing::warn!(
                     task = %task.id,
                     records = counts.dropped,
-                    "drops records: without a key or a value (wrap the serde in `Nullable` to get them), with a negative time, \
-                     or as an error handler says; from now on `dropped-records-total` alone counts them"
+                    "drops records: without a key or a value (wrap the serde in `Nullable` to get them), or with a negative \
+                     time; from now on `dropped-records-total` alone counts them"
                 );
             }
             for (counter, n) in [

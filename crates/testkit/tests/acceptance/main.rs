@@ -7,6 +7,7 @@ mod driver;
 mod dsl;
 mod errors;
 mod expired;
+mod failing;
 mod kinds;
 mod memory;
 mod nulls;
