@@ -8,6 +8,7 @@ mod driver;
 mod dsl;
 mod errors;
 mod expired;
+mod failing;
 mod grouped_tables;
 mod kinds;
 mod memory;
