@@ -17,8 +17,6 @@ use crate::task::rollback::PAUSE;
 use crate::task::takeover::input_log;
 use crate::task::{Counts, Task, TaskState};
 
-/// Records of one task in a row, before another task has its turn.
-const TURN: usize = 256;
 /// A rebalance that everybody takes part in at once takes less.
 const QUICK_REBALANCE: Duration = Duration::from_millis(100);
 /// Keys looked up ahead of their records.
@@ -183,7 +181,7 @@ impl Worker {
             OffsetReset::Latest if from >= log.start => log.end,
             _ => log.start,
         };
-        tracing::error!(topic, partition, from, to, "records are missing: the position is not in the log");
+        tracing::error!(topic = &*topic, partition, from, to, "records are missing: the position is not in the log");
         if to < from {
             // What is queued belongs to a log that is no more.
             input.forget();
@@ -274,7 +272,7 @@ impl Worker {
         let turns = (first..).zip(sooner).chain((0..).zip(later));
         for (at, task) in turns.filter(|(_, t)| t.is_running()) {
             self.at_work = Some(task.id);
-            let mut left = TURN;
+            let mut left = self.turn;
             task.progressed = false;
             while left > 0 {
                 task.look_ahead(&cx.shared.topology, LOOK_AHEAD)?;
@@ -348,7 +346,7 @@ impl Worker {
         }
         self.last_purge = now;
         let inputs = self.tasks.iter().filter(|t| t.is_running()).flat_map(|t| &t.inputs).filter(|i| i.internal);
-        let below: Vec<_> = inputs.filter_map(|i| i.committed.map(|o| (i.topic.as_str(), i.partition, o))).collect();
+        let below: Vec<_> = inputs.filter_map(|i| i.committed.map(|o| (&*i.topic, i.partition, o))).collect();
         if below.is_empty() {
             return Ok(());
         }
@@ -412,9 +410,9 @@ impl Worker {
                 tracing::warn!(
                     task = %task.id,
                     records = counts.dropped,
-                    "drops records: without a key or a value (wrap the serde in `Nullable` to get them), with a negative time, \
-                     too late for their window, or as an error handler says; from now on `dropped-records-total` alone counts them, \
-                     and `dropped-records-by-node-total` where and why"
+                    "drops records: without a key or a value (wrap the serde in `Nullable` to get them), with a negative time, or \
+                     too late for their window; from now on `dropped-records-total` alone counts them, and \
+                     `dropped-records-by-node-total` where and why"
                 );
             }
             for (counter, n) in [

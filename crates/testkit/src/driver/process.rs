@@ -1,6 +1,6 @@
 //! The simulated process: an instance over its broker, stepped until it rests; stopped, killed and started again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use millpond_broker_api::{Broker, Clock, Header, NewTopic, Outgoing, Producer, P
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, Options};
 use millpond_changelog::partition_for_key;
 use millpond_runtime::{
-    Error, ErrorKind, Instance, InstanceSpec, MemorySettings, MetricsRegistry, Ports, Random, Result, Settings, TaskId,
-    TaskState,
+    Error, ErrorHandler, ErrorKind, Instance, InstanceSpec, MemorySettings, MetricsRegistry, Ports, Random, Result,
+    Settings, TaskId, TaskState,
 };
 use millpond_store_api::Engine;
 use millpond_store_mem::{MemEngine, SimulatedDisk};
@@ -37,6 +37,7 @@ const TICKS: usize = 6_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Commit {
     AfterEachPipe,
+    AfterEachRecord,
     Manual,
 }
 
@@ -45,6 +46,7 @@ pub(super) struct Plan {
     pub(super) topology: Topology,
     pub(super) settings: Settings,
     pub(super) engines: Vec<Arc<dyn Engine>>,
+    pub(super) error_handler: Option<Arc<dyn ErrorHandler>>,
     pub(super) commit: Commit,
 }
 
@@ -113,12 +115,15 @@ impl Process {
         })
     }
 
-    /// Source and sink topics that are the user's.
+    /// Source and sink topics that are the user's, and those for dead letters.
     pub(super) fn external_topics(&self) -> Vec<String> {
         let topology = &self.plan.topology;
         let sources = topology.sources().iter().flat_map(|s| &s.topics);
-        let all = sources.chain(topology.sinks().iter().map(|s| &s.topic)).filter(|t| !t.internal);
-        all.map(|t| t.name.clone()).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+        let all = sources.chain(topology.sinks().iter().filter_map(|s| s.topic.fixed())).filter(|t| !t.internal);
+        let named = self.plan.error_handler.iter().flat_map(|h| h.dead_letter_topics());
+        let dead_letters = self.plan.settings.dead_letter_topic.clone().into_iter().chain(named);
+        let all: BTreeSet<String> = all.map(|t| t.name.clone()).chain(dead_letters).collect();
+        all.into_iter().collect()
     }
 
     pub(super) fn create_topics(&mut self, topics: &[(String, i32)]) -> Result {
@@ -188,10 +193,15 @@ impl Process {
                 clock: Arc::new(self.clock.clone()),
                 random: self.random.clone(),
                 metrics: self.metrics.clone(),
+                error_handler: self.plan.error_handler.clone(),
                 ..Ports::default()
             },
         };
-        self.running = Some(Instance::new(spec)?);
+        let mut instance = Instance::new(spec)?;
+        if self.plan.commit == Commit::AfterEachRecord {
+            instance.limit_turns(1);
+        }
+        self.running = Some(instance);
         self.settle()
     }
 
@@ -207,10 +217,14 @@ impl Process {
 
     /// One step of every part; an error ends the process, as it ends an application.
     fn step(&mut self) -> Result<bool> {
+        let each_record = self.plan.commit == Commit::AfterEachRecord;
         let instance = self.instance()?;
         let mut step = || {
             let mut busy = instance.step_member()?;
             for worker in 0..instance.workers() {
+                if each_record {
+                    instance.request_commit();
+                }
                 busy |= instance.step_worker(worker)?;
             }
             Ok(busy)
@@ -265,7 +279,7 @@ impl Process {
 
     pub(super) fn settle(&mut self) -> Result {
         match self.plan.commit {
-            Commit::AfterEachPipe => self.commit(),
+            Commit::AfterEachPipe | Commit::AfterEachRecord => self.commit(),
             Commit::Manual => self.run(),
         }
     }

@@ -4,14 +4,13 @@
 
 mod support;
 
-mod behaviour;
 mod build_errors;
 mod key_bytes;
+mod names;
 mod processors;
 mod rows;
 mod sample;
 mod sessions;
-mod topics;
 mod ttl;
 mod value_kinds;
 mod verbs;
