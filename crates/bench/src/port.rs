@@ -37,8 +37,8 @@ impl Port for NullPort {
         Ok(())
     }
 
-    fn partitions(&self, _: SinkIndex) -> i32 {
-        1
+    fn partitions(&mut self, _: SinkIndex, _: Option<&str>) -> Result<i32> {
+        Ok(1)
     }
 
     fn metadata(&self) -> Option<RecordMetadata<'_>> {
@@ -65,5 +65,15 @@ impl Port for NullPort {
 
     fn request_commit(&mut self) {}
 
-    fn dropped(&mut self, _: Dropped) {}
+    fn dropped(&mut self, _: NodeIndex, _: Dropped) {}
+
+    fn released(&self, _: StoreIndex) -> Option<i64> {
+        None
+    }
+
+    fn release(&mut self, _: StoreIndex, _: i64) {}
+
+    fn idle_since(&self) -> Option<i64> {
+        None
+    }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use millpond_topology::{Dropped, NodeIndex};
+
 use crate::handler::{Decision, ErrorStage};
 use crate::task::TaskId;
 
@@ -33,6 +35,8 @@ metrics! {
         /// Records dropped on purpose: null keys or values, negative times, skipped by an error handler; and puts that a store refused
         /// because they had expired, each one.
         DroppedRecordsTotal => "dropped-records-total",
+        /// Of these, what nodes of a graph have dropped: by node and reason. Kafka Streams has no such metric.
+        DroppedByNodeTotal => "dropped-records-by-node-total",
         /// Markers and records of unknown kind that readers of repartition topics have dropped.
         DroppedMarkersTotal => "dropped-markers-total",
         /// Punctuations.
@@ -151,6 +155,16 @@ pub enum Scope {
     Worker(usize),
     /// A task.
     Task(TaskId),
+    /// A node of a task's graph, and why it dropped records. [`Topology::node_name`](millpond_topology::Topology::node_name)
+    /// knows its name.
+    Node {
+        /// The task.
+        task: TaskId,
+        /// The node.
+        node: NodeIndex,
+        /// The reason.
+        why: Dropped,
+    },
     /// An engine, by its name: all its shards in the process.
     Engine(&'static str),
 }
@@ -161,6 +175,7 @@ impl fmt::Display for Scope {
             Self::Client => write!(f, "client"),
             Self::Worker(n) => write!(f, "worker={n}"),
             Self::Task(id) => write!(f, "task-id={id}"),
+            Self::Node { task, node, why } => write!(f, "task-id={task},node={},reason={}", node.0, why.name()),
             Self::Engine(name) => write!(f, "engine={name}"),
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct StorePlan {
     pub(crate) kind: StoreType,
     /// For how long rows are kept; `None`: for ever.
     pub(crate) retention: Option<Retention>,
+    /// Its rows expire by what its node has released; see [`StoreDef::hold`](millpond_topology::StoreDef::hold).
+    pub(crate) hold: Option<i64>,
     /// The engine's name; `None`: the application's.
     pub(crate) engine: Option<String>,
     pub(crate) format: ValueFormat,
@@ -61,6 +63,8 @@ pub(crate) struct SubPlan {
     /// In topological order: the order of draining.
     pub(crate) stores: Vec<StorePlan>,
     pub(crate) sinks: Vec<SinkPlan>,
+    /// The sinks that choose a topic for each record, and the names of their nodes.
+    pub(crate) choosing: Vec<(SinkIndex, Arc<str>)>,
 }
 
 /// All of it.

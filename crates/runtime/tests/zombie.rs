@@ -11,8 +11,8 @@ use millpond_runtime::{Guarantee, Instance, InstanceSpec, Ports, Settings, TaskI
 use millpond_store_api::Space as _;
 use millpond_store_mem::{MemEngine, SimulatedDisk};
 use millpond_topology::{
-    self as topology, Consumed, Context, I64, KeyValue, Processor, Produced, PunctuationType, Record, Schedule,
-    StoreRef, StoreSpec, Topology, Utf8,
+    self as topology, Consumed, Context, I64, KeyValue, Processor, Produced, Record, Schedule, StoreRef, StoreSpec,
+    Topology, Utf8,
 };
 
 /// Counts per key; a wall-clock punctuation writes although nothing comes in.
@@ -36,7 +36,7 @@ fn topology() -> Topology {
     builder
         .stream("in", Consumed::with(Utf8, Utf8))
         .process(&store, |init, store| {
-            let every = Schedule { every_ms: 1_000, by: PunctuationType::WallClockTime };
+            let every = Schedule::wall_clock_ms(1_000);
             init.schedule(every, |counter: &mut Counter, cx: &mut Context<'_, Counter>, _| {
                 cx.store(&counter.store)?.update(&"ticks".to_owned(), |n| Some(n.unwrap_or(0) + 1))?;
                 Ok(())

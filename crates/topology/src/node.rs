@@ -64,6 +64,8 @@ impl TaskCx<'_> {
 pub(crate) struct Scratch {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
+    /// For the name of a topic.
+    pub(crate) topic: String,
     /// For the views of a processor: as many as it can have at once.
     pub(crate) views: [Buffers; 4],
     /// The nodes that started or cancelled timers in this call.
@@ -165,6 +167,20 @@ impl<T: 'static> Outs<T> {
         }
     }
 
+    /// As [`Outs::visit`], of a node that puts messages aside.
+    pub(crate) fn visit_with_side<L: 'static>(
+        &mut self,
+        side: &mut Option<Child<L>>,
+        cx: &mut TaskCx<'_>,
+        path: &[u16],
+        event: Event<'_>,
+    ) -> Result {
+        match (path.split_first(), side) {
+            (Some((&child, path)), Some(side)) if usize::from(child) == self.to.len() => side.visit(cx, path, event),
+            _ => self.visit(cx, path, event),
+        }
+    }
+
     /// The same children, behind an adaptor for another type of message.
     pub(crate) fn adapt<U: 'static>(
         self,
@@ -242,6 +258,8 @@ pub(crate) struct BuildCx<'a> {
     /// The names of the children, in order.
     pub(crate) names: Vec<&'a str>,
     pub(crate) children: Vec<Box<dyn Any + Send>>,
+    /// What takes the messages that the node puts aside.
+    pub(crate) side: Option<Box<dyn Any + Send>>,
     pub(crate) clone: Option<&'a (dyn Any + Send + Sync)>,
     /// The serde of the source key's bytes, if no operator before this node can have changed the key.
     pub(crate) origin: SerdeId,
@@ -253,6 +271,15 @@ pub(crate) struct BuildCx<'a> {
 }
 
 impl BuildCx<'_> {
+    /// The child at the node's side, if there is one. In paths its number is the one behind those of the children.
+    pub(crate) fn side<T: 'static>(&mut self) -> Result<Option<Child<T>>> {
+        let Some(side) = self.side.take() else { return Ok(None) };
+        match side.downcast::<Child<T>>() {
+            Ok(side) => Ok(Some(*side)),
+            Err(_) => Err(Error::new(ErrorKind::Topology, "connect a child").with("cause", "another type")),
+        }
+    }
+
     /// The node's children: the one place where types meet.
     pub(crate) fn outs<T: 'static>(&mut self) -> Result<Outs<T>> {
         let clone = self.clone.and_then(|c| c.downcast_ref::<CloneFn<T>>()).cloned();

@@ -43,17 +43,27 @@ pub struct Schedule {
     pub every_ms: i64,
     /// The clock.
     pub by: PunctuationType,
+    /// Calls are due at this time (milliseconds since 1970), and at whole intervals from it. `None`: by stream time at 0, by the
+    /// wall clock one interval after the timer was started.
+    pub start_ms: Option<i64>,
 }
 
 impl Schedule {
     /// Every so many milliseconds of the task's stream time.
     pub const fn stream_time_ms(every_ms: i64) -> Self {
-        Self { every_ms, by: PunctuationType::StreamTime }
+        Self { every_ms, by: PunctuationType::StreamTime, start_ms: None }
     }
 
     /// Every so many milliseconds of the wall clock.
     pub const fn wall_clock_ms(every_ms: i64) -> Self {
-        Self { every_ms, by: PunctuationType::WallClockTime }
+        Self { every_ms, by: PunctuationType::WallClockTime, start_ms: None }
+    }
+
+    /// Due for the first time at `start_ms` (milliseconds since 1970), then at whole intervals from it (KIP-1146). If that has
+    /// passed already, the first call is due at once.
+    #[must_use]
+    pub const fn starting_at(self, start_ms: i64) -> Self {
+        Self { start_ms: Some(start_ms), ..self }
     }
 }
 
@@ -218,6 +228,8 @@ impl std::fmt::Debug for Raw<'_> {
 pub struct Out<'a> {
     /// The sink.
     pub sink: SinkIndex,
+    /// The topic's name, if the sink [chooses](crate::SinkTopic::Chosen) it for each record.
+    pub topic: Option<&'a str>,
     /// The partition; `None`: by the default partitioner (murmur2 of the key's bytes).
     pub partition: Option<i32>,
     /// Event time in milliseconds since 1970.
@@ -253,7 +265,7 @@ pub struct RecordMetadata<'a> {
 }
 
 /// Why a record was dropped on purpose; counted as `dropped-records`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dropped {
     /// The key is null where a key is needed.
     NullKey,
@@ -261,6 +273,20 @@ pub enum Dropped {
     NullValue,
     /// The timestamp extractor gave a negative time.
     NegativeTimestamp,
+    /// It came too late: the window or session that it belongs to has closed.
+    Late,
+}
+
+impl Dropped {
+    /// The reason's name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NullKey => "null-key",
+            Self::NullValue => "null-value",
+            Self::NegativeTimestamp => "negative-timestamp",
+            Self::Late => "late",
+        }
+    }
 }
 
 /// An entry of a cached store on its way out of the overlay.
@@ -302,11 +328,11 @@ pub trait Port {
     /// [`TaskGraph::drained`](crate::TaskGraph::drained). The same answer for the life of a graph instance.
     fn cached(&self, store: StoreIndex) -> bool;
 
-    /// Takes a record that leaves the task.
+    /// Takes a record that leaves the task. A topic that was chosen and is not there is an error of the record.
     fn send(&mut self, out: &Out<'_>) -> Result<()>;
 
-    /// How many partitions the topic of a sink has, for partitioners.
-    fn partitions(&self, sink: SinkIndex) -> i32;
+    /// How many partitions the topic of a sink has, for partitioners; `topic` is as in [`Out::topic`].
+    fn partitions(&mut self, sink: SinkIndex, topic: Option<&str>) -> Result<i32>;
 
     /// Where the record at hand comes from.
     fn metadata(&self) -> Option<RecordMetadata<'_>>;
@@ -329,6 +355,18 @@ pub trait Port {
     /// Asks for a commit as soon as the record at hand is done.
     fn request_commit(&mut self);
 
-    /// Counts a record that was dropped on purpose.
-    fn dropped(&mut self, why: Dropped);
+    /// Counts a record that a node has dropped on purpose.
+    fn dropped(&mut self, node: NodeIndex, why: Dropped);
+
+    /// The window close (milliseconds since 1970) up to which the final results of a store have been forwarded; `None` if none
+    /// were yet. Committed with the input offsets.
+    fn released(&self, store: StoreIndex) -> Option<i64>;
+
+    /// The final results of all windows that close up to `close` have been forwarded; never goes back. The rows of a store that
+    /// [holds](crate::StoreDef::hold) them may expire now.
+    fn release(&mut self, store: StoreIndex, close: i64);
+
+    /// Since when (wall clock, milliseconds since 1970) the task has had nothing to read: all its inputs are at their ends and
+    /// nothing waits. `None` while there is something.
+    fn idle_since(&self) -> Option<i64>;
 }

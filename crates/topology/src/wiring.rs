@@ -61,12 +61,14 @@ impl<'a> Wiring<'a> {
         for child in &node.children {
             children.push(self.edge(*child)?);
         }
+        let side = node.side.map(|side| self.edge(side)).transpose()?;
         let names = node.children.iter().filter_map(|c| topology.0.nodes.get(*c)).map(|n| &*n.name).collect();
         let mut cx = BuildCx {
             name: &node.name,
             node: NodeIndex(index(at)),
             names,
             children,
+            side,
             clone: node.clone.as_deref(),
             origin: facts.origin,
             wants_old: facts.wants_old,
@@ -103,7 +105,7 @@ impl<'a> Wiring<'a> {
         slot.map(node.edge).ok_or_else(|| broken("a shared child was not built"))
     }
 
-    /// The way to each node from one of its sources, by child numbers.
+    /// The way to each node from one of its sources, by child numbers; what lies at a node's side comes after its children.
     fn ways(&self, nodes: &[NodeIndex]) -> Vec<Option<Way>> {
         let all = &self.topology.0.nodes;
         let mut ways: Vec<Option<Way>> = vec![None; all.len()];
@@ -113,9 +115,9 @@ impl<'a> Wiring<'a> {
                 *way = Some(Way { source, path: Vec::new() });
             }
             let Some(here) = ways.get(at).cloned().flatten() else { continue };
-            for (number, child) in node.children.iter().enumerate() {
+            for (number, child) in node.below().enumerate() {
                 let Ok(number) = u16::try_from(number) else { continue };
-                if let Some(way) = ways.get_mut(*child) {
+                if let Some(way) = ways.get_mut(child) {
                     let mut next = here.clone();
                     next.path.push(number);
                     *way = Some(next);

@@ -19,6 +19,8 @@ pub struct Changelog {
     pub rows: RowLayout,
     /// How the store holds its values.
     pub format: ValueFormat,
+    /// The store holds its rows until its node lets go of them: no row of it expires while it is restored.
+    pub held: bool,
 }
 
 /// What the broker says of a changelog partition.

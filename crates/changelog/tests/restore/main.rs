@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+mod buffers;
 mod clearing;
 mod fakes;
 mod kinds;
@@ -27,7 +28,7 @@ const NOW: i64 = 1_700_000_000_000;
 
 fn changelog(store: &str, space: SpaceId, format: ValueFormat) -> Changelog {
     let (source, rows) = (Source(space.0.into()), RowLayout::KeyValue { space });
-    Changelog { source, topic: store.into(), partition: 0, store: store.into(), rows, format }
+    Changelog { source, topic: store.into(), partition: 0, store: store.into(), rows, format, held: false }
 }
 
 fn plain(store: &str, space: SpaceId) -> Changelog {

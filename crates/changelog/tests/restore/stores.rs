@@ -117,6 +117,7 @@ impl Live {
             store: name.into(),
             rows: layout(self.kind, self.number, self.retention),
             format: format(self.kind),
+            held: false,
         }
     }
 

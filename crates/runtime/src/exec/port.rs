@@ -5,9 +5,9 @@ use millpond_topology::{
 };
 
 use crate::exec::{Outbox, Routes};
-use crate::task::foreign_store;
 use crate::task::punctuate::Timers;
 use crate::task::stores::{Moment, TaskStores};
+use crate::task::{Drops, foreign_store};
 
 /// Where the record at hand comes from.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,8 @@ pub(crate) struct TaskPort<'a> {
     pub(crate) stream_time: i64,
     pub(crate) wall: i64,
     pub(crate) commit_requested: &'a mut bool,
-    pub(crate) dropped: &'a mut u64,
+    pub(crate) drops: &'a mut Drops,
+    pub(crate) idle_since: Option<i64>,
 }
 
 impl Port for TaskPort<'_> {
@@ -47,12 +48,14 @@ impl Port for TaskPort<'_> {
     }
 
     fn send(&mut self, out: &Out<'_>) -> Result<()> {
-        self.outbox.push(out);
-        Ok(())
+        self.outbox.push(out)
     }
 
-    fn partitions(&self, sink: SinkIndex) -> i32 {
-        self.routes.sinks.get(sink.0 as usize).and_then(Option::as_ref).map_or(1, |route| route.partitions)
+    fn partitions(&mut self, sink: SinkIndex, topic: Option<&str>) -> Result<i32> {
+        match topic {
+            Some(topic) => self.outbox.met.find(topic).map(|met| met.partitions),
+            None => Ok(self.routes.sinks.get(sink.0 as usize).and_then(Option::as_ref).map_or(1, |r| r.partitions)),
+        }
     }
 
     fn metadata(&self) -> Option<RecordMetadata<'_>> {
@@ -83,7 +86,19 @@ impl Port for TaskPort<'_> {
         *self.commit_requested = true;
     }
 
-    fn dropped(&mut self, _: Dropped) {
-        *self.dropped += 1;
+    fn dropped(&mut self, node: NodeIndex, why: Dropped) {
+        self.drops.count(node, why);
+    }
+
+    fn released(&self, store: StoreIndex) -> Option<i64> {
+        self.stores.released(store)
+    }
+
+    fn release(&mut self, store: StoreIndex, close: i64) {
+        self.stores.release(store, close);
+    }
+
+    fn idle_since(&self) -> Option<i64> {
+        self.idle_since
     }
 }

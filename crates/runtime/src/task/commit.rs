@@ -6,6 +6,7 @@ use millpond_broker_api::{self as broker, At, CommitOutcome, GroupOffset};
 use millpond_changelog::CommitMetadata;
 
 use super::process::Processing;
+use super::stores::TaskStores;
 use super::{Input, Task, TaskId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Counter, Gauge, Scope};
@@ -123,11 +124,17 @@ impl Worker {
         let running = || self.tasks.iter().enumerate().filter(|(_, t)| t.is_running());
         let inputs = || running().flat_map(|(task, t)| t.inputs.iter().enumerate().map(move |(n, i)| (task, n, i)));
         let of = |(task, input, i): (usize, usize, &Input)| {
+            let stores = self.tasks.get(task).and_then(|t| t.stores.as_ref());
+            let processor = stores.map(TaskStores::to_commit).unwrap_or_default();
             let mut metadata = String::new();
-            CommitMetadata::at(i.partition_time).encode(&mut metadata);
+            CommitMetadata { partition_time: i.partition_time, processor }.encode(&mut metadata);
             Progress { task, input, metadata }
         };
-        let mut all: Vec<Progress> = inputs().filter(|(.., i)| i.is_ahead()).map(of).collect();
+        // What a task's stores have released stands beside each of its offsets: no one knows which will be read.
+        let released: Vec<bool> =
+            self.tasks.iter().map(|t| t.stores.as_ref().is_some_and(TaskStores::has_released)).collect();
+        let is_new = |task: usize, input: &Input| input.is_ahead() || released.get(task) == Some(&true);
+        let mut all: Vec<Progress> = inputs().filter(|(task, _, i)| is_new(*task, i)).map(of).collect();
         if all.is_empty() {
             all.extend(inputs().next().map(of));
         }
@@ -282,6 +289,9 @@ impl Worker {
         for p in progress {
             if let Some(input) = self.tasks.get_mut(p.task).and_then(|t| t.inputs.get_mut(p.input)) {
                 input.committed = Some(input.next);
+            }
+            if let Some(stores) = self.tasks.get_mut(p.task).and_then(|t| t.stores.as_mut()) {
+                stores.released_committed();
             }
         }
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {

@@ -1,6 +1,7 @@
 //! Tasks: a sub-topology's graph over one partition, with its queues, stores, timers and times.
 
 pub(crate) mod commit;
+mod drops;
 mod id;
 mod input;
 mod lifecycle;
@@ -23,10 +24,12 @@ use millpond_topology::{self as topology, StoreIndex, TaskGraph};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Outbox, Routes, SinkRoute};
+use crate::instance::Shared;
 use crate::output::Collector;
 use crate::plan::{Plan, SubPlan};
-use crate::state::{DrainedEntry, QueueBudget};
+use crate::state::DrainedEntry;
 
+pub(crate) use drops::Drops;
 pub use id::TaskId;
 pub(crate) use input::Input;
 pub use lifecycle::TaskState;
@@ -75,6 +78,12 @@ pub(crate) struct Task {
     /// Whether its last turn has processed anything.
     pub(crate) progressed: bool,
     pub(crate) counts: Counts,
+    /// What its nodes have dropped on purpose, since the last time somebody asked.
+    pub(crate) drops: Drops,
+    /// When it last had something to read, or began to run (wall clock, milliseconds since 1970).
+    read_at: i64,
+    /// Since when it has had nothing to read, for the time of a punctuation.
+    idle_since: Option<i64>,
     /// That records are dropped was said: it is the metrics' to say how many.
     pub(crate) told_of_drops: bool,
     /// What the metrics were told of the queues last.
@@ -82,13 +91,8 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(
-        id: TaskId,
-        plan: &Arc<Plan>,
-        queues: &Arc<QueueBudget>,
-        collector: &mut Collector,
-        next_source: &mut u32,
-    ) -> Result<Self> {
+    pub(crate) fn new(id: TaskId, shared: &Shared, collector: &mut Collector, next_source: &mut u32) -> Result<Self> {
+        let (plan, queues) = (&shared.plan, &shared.memory.queues);
         let unknown = || Error::new(ErrorKind::Config, "make a task").with("unknown task", id);
         let sub = plan.sub(id).ok_or_else(unknown)?;
         let mut inputs = Vec::new();
@@ -106,7 +110,7 @@ impl Task {
             stores: None,
             graph: None,
             timers: Timers::default(),
-            outbox: Outbox::default(),
+            outbox: Outbox::new(Arc::clone(&shared.met)),
             routes,
             drained: DrainedEntry::default(),
             log_key: Vec::new(),
@@ -117,6 +121,9 @@ impl Task {
             dirty: false,
             progressed: true,
             counts: Counts::default(),
+            drops: Drops::default(),
+            read_at: 0,
+            idle_since: None,
             told_of_drops: false,
             queued_told: 0,
         })
@@ -200,6 +207,7 @@ fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
     let sinks = sub.sinks.iter().map(|s| s.sink.0 as usize + 1).max().unwrap_or(0);
     let mut routes = Routes {
         sinks: vec![None; sinks],
+        choosing: sub.choosing.clone(),
         changelogs: Vec::new(),
         partition: id.partition,
         cut: Cut { sub_topology: id.sub_topology, partition: id.partition.unsigned_abs(), ..Cut::default() }

@@ -40,7 +40,8 @@ macro_rules! port {
             stream_time: $task.stream_time,
             wall: $wall,
             commit_requested: &mut $task.commit_requested,
-            dropped: &mut $task.counts.dropped,
+            drops: &mut $task.drops,
+            idle_since: $task.idle_since,
         }
     };
 }
@@ -122,6 +123,7 @@ impl Task {
             let Some(input) = self.choose(cx, consumer) else { break };
             self.process_one(cx, input)?;
             done += 1;
+            self.read_at = cx.wall;
             if self.timers.is_due(PunctuationType::StreamTime, self.stream_time) {
                 self.punctuate(cx, PunctuationType::StreamTime)?;
             }
@@ -229,6 +231,19 @@ impl Task {
         Ok(())
     }
 
+    /// Calls the punctuations of the wall clock that are due; their nodes can ask for how long nothing was there to read.
+    pub(crate) fn punctuate_wall_clock(&mut self, cx: &mut Processing<'_>, consumer: &dyn Consumer) -> Result {
+        self.idle_since = Some(self.read_at).filter(|_| self.inputs.iter().all(|i| has_ended(i, consumer)));
+        let called = self.punctuate(cx, PunctuationType::WallClockTime);
+        self.idle_since = None;
+        called
+    }
+
+    /// It begins to run, or goes on with it.
+    pub(crate) fn begin_reading(&mut self, wall: i64) {
+        self.read_at = wall;
+    }
+
     /// Calls all punctuations of a clock that are due. Each is atomic like a record; it has no record to skip, so a failed one
     /// that is skipped is counted and had no effect.
     pub(crate) fn punctuate(&mut self, cx: &mut Processing<'_>, by: PunctuationType) -> Result {
@@ -325,6 +340,12 @@ pub(crate) fn headers_of(record: &Record<'_>) -> Headers {
         headers.push(Header { name: header.name.into(), value: header.value.map(Bytes::copy_from_slice) });
     }
     headers
+}
+
+/// Whether nothing waits of an input and nothing is left to be fetched.
+fn has_ended(input: &super::Input, consumer: &dyn Consumer) -> bool {
+    let ends = consumer.known_end(input.source).zip(consumer.position(input.source));
+    input.queue.is_empty() && ends.is_some_and(|(end, position)| position >= end)
 }
 
 /// Whether an empty input need not be waited for.

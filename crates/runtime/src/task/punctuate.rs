@@ -32,15 +32,16 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Stream time: due for the first time with the first record. Wall clock: one interval from now.
+    /// Stream time: due for the first time with the first record. Wall clock: one interval from now. Either: at its start, if
+    /// it has one.
     pub(crate) fn schedule(&mut self, node: NodeIndex, slot: u32, schedule: Schedule, wall: i64) -> TimerId {
         self.last_id += 1;
         let id = TimerId(self.last_id);
         let schedule = Schedule { every_ms: schedule.every_ms.max(1), ..schedule };
-        let next = match schedule.by {
+        let next = schedule.start_ms.unwrap_or_else(|| match schedule.by {
             PunctuationType::StreamTime => 0,
             PunctuationType::WallClockTime => wall.saturating_add(schedule.every_ms),
-        };
+        });
         self.timers.push(Timer { id, node, slot, schedule, next });
         id
     }
@@ -104,7 +105,7 @@ mod tests {
     const WALL: PunctuationType = PunctuationType::WallClockTime;
 
     fn every(every_ms: i64, by: PunctuationType) -> Schedule {
-        Schedule { every_ms, by }
+        Schedule { every_ms, by, start_ms: None }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exec::Failure;
 use crate::handler::{Decision, ErrorStage, Failed, Origin, Subject};
 use crate::ports::Bug;
+use crate::topics::failed_to_ask;
 
 /// Whether something is done with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +180,11 @@ impl Task {
 
     #[cold]
     pub(super) fn error_of(&self, op: &'static str, failure: Failure) -> Error {
+        if let Failure::Error(e) = &failure
+            && let Some(own) = failed_to_ask(e)
+        {
+            return own.clone().with("task", self.id);
+        }
         let (kind, source): (_, Box<dyn std::error::Error + Send + Sync>) = match failure {
             Failure::Panic(text) => (ErrorKind::Record, format!("panic: {text}").into()),
             Failure::Error(e) => match e.kind() {
@@ -206,6 +212,9 @@ fn answer(cx: &mut Processing<'_>, failed: &Failed<'_>, error: Error) -> Result<
 #[cold]
 fn stage_of(topology: &Topology, failure: &Failure) -> Option<ErrorStage> {
     let Failure::Error(error) = failure else { return Some(ErrorStage::Processing) };
+    if failed_to_ask(error).is_some() {
+        return None;
+    }
     let at = error.node();
     match error.kind() {
         topology::ErrorKind::Deserialization if topology.sources().iter().any(|s| Some(&*s.name) == at) => {

@@ -27,6 +27,8 @@ pub(crate) struct Takeover {
     /// The sources of its changelogs, while they are read.
     sources: Vec<Source>,
     retry_at: Duration,
+    /// What stands beside the committed offsets of what stores have released.
+    released: Vec<(String, i64)>,
     /// What it waits for, for those who ask.
     pub(crate) waiting: Option<String>,
 }
@@ -137,11 +139,13 @@ impl Worker {
                 return Ok(false);
             }
         };
-        let mut stream_time = -1;
+        let (mut stream_time, mut released) = (-1, Vec::new());
         for (input, committed) in task.inputs.iter_mut().zip(committed) {
             match committed {
                 Some(committed) => {
-                    let time = CommitMetadata::decode(&committed.metadata).partition_time;
+                    let CommitMetadata { partition_time: time, processor } =
+                        CommitMetadata::decode(&committed.metadata);
+                    released.extend(processor);
                     (input.next, input.partition_time) = (committed.next, time);
                     (input.committed, input.leader_epoch) = (Some(committed.next), committed.leader_epoch);
                     stream_time = stream_time.max(time);
@@ -154,6 +158,7 @@ impl Worker {
             }
         }
         task.stream_time = stream_time;
+        task.takeover.released = released;
         task.takeover.waiting = None;
         task.become_state(TaskState::Ends)?;
         self.shared.pass(FailPoint::TakeoverOffsets)?;
@@ -178,6 +183,7 @@ impl Worker {
                 store: store.plan.name.as_str().into(),
                 rows: store.rows,
                 format: store.plan.format,
+                held: store.plan.hold.is_some(),
             };
             if let Some(shard) = changelogs.get_mut(store.shard) {
                 shard.push((changelog, log));
@@ -242,6 +248,7 @@ impl Worker {
         if !self.shared.planted(Bug::TimesNotRestored) {
             stores.reset_times();
         }
+        stores.restore_released(&std::mem::take(&mut task.takeover.released));
         self.shared.pass(FailPoint::RestoreDone)?;
         task.takeover.abandon();
         task.takeover.waiting = None;
@@ -253,6 +260,7 @@ impl Worker {
             .collect();
         self.consumer.assign(&changes).map_err(|e| Error::broker("read a task's inputs", e).with("task", id))?;
         task.become_state(TaskState::Running)?;
+        task.begin_reading(wall);
         self.shared.ports.observer.running(id);
         self.index_sources();
         Ok(true)

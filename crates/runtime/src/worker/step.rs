@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use millpond_broker_api::{self as broker, Change, Source};
-use millpond_topology::PunctuationType;
 
 use super::Worker;
 use crate::error::{Error, ErrorKind, Result};
@@ -309,7 +308,7 @@ impl Worker {
         let wall = cx.wall;
         for task in self.tasks.iter_mut().filter(|t| t.is_punctuation_due(wall)) {
             self.at_work = Some(task.id);
-            task.punctuate(&mut cx, PunctuationType::WallClockTime)?;
+            task.punctuate_wall_clock(&mut cx, &*self.consumer)?;
         }
         Ok(())
     }
@@ -398,8 +397,11 @@ impl Worker {
     fn report(&mut self) {
         let metrics = &self.shared.ports.metrics;
         for task in &mut self.tasks {
-            let (counts, queued) = (std::mem::take(&mut task.counts), task.queued_bytes());
+            let (mut counts, queued) = (std::mem::take(&mut task.counts), task.queued_bytes());
             let scope = Scope::Task(task.id);
+            counts.dropped += task.drops.take(&mut |node, why, n| {
+                metrics.add(Counter::DroppedByNodeTotal, Scope::Node { task: task.id, node, why }, n);
+            });
             if queued != std::mem::replace(&mut task.queued_told, queued) {
                 metrics.set(Gauge::InputBufferBytes, scope, queued as u64);
             }
@@ -410,8 +412,9 @@ impl Worker {
                 tracing::warn!(
                     task = %task.id,
                     records = counts.dropped,
-                    "drops records: without a key or a value (wrap the serde in `Nullable` to get them), or with a negative \
-                     time; from now on `dropped-records-total` alone counts them"
+                    "drops records: without a key or a value (wrap the serde in `Nullable` to get them), with a negative time, or \
+                     too late for their window; from now on `dropped-records-total` alone counts them, and \
+                     `dropped-records-by-node-total` where and why"
                 );
             }
             for (counter, n) in [

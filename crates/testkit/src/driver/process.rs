@@ -118,7 +118,7 @@ impl Process {
     pub(super) fn external_topics(&self) -> Vec<String> {
         let topology = &self.plan.topology;
         let sources = topology.sources().iter().flat_map(|s| &s.topics);
-        let all = sources.chain(topology.sinks().iter().map(|s| &s.topic)).filter(|t| !t.internal);
+        let all = sources.chain(topology.sinks().iter().filter_map(|s| s.topic.fixed())).filter(|t| !t.internal);
         let named = self.plan.error_handler.iter().flat_map(|h| h.dead_letter_topics());
         let dead_letters = self.plan.settings.dead_letter_topic.clone().into_iter().chain(named);
         let all: BTreeSet<String> = all.map(|t| t.name.clone()).chain(dead_letters).collect();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use millpond_topology::{
-    Consumed, Context, Grouped, I64, KeyValue, Materialized, Processor, Produced, PunctuationType, Record, Result,
-    Schedule, StoreRef, StoreSpec, Topology, Utf8,
+    Consumed, Context, Grouped, I64, KeyValue, Materialized, Processor, Produced, Record, Result, Schedule, StoreRef,
+    StoreSpec, Topology, Utf8,
 };
 
 use super::kinds;
@@ -54,7 +54,7 @@ pub(super) fn topology(rng: &mut Rng) -> Topology {
     let counts = input
         .clone()
         .process(&ledger, |init, store| {
-            let every = Schedule { every_ms: 700, by: PunctuationType::WallClockTime };
+            let every = Schedule::wall_clock_ms(700);
             init.schedule(every, |ledger: &mut Ledger, cx: &mut Context<'_, Ledger>, _| {
                 cx.store(&ledger.store)?.update(&TICKS.to_owned(), |n| Some(n.unwrap_or(0) + 1))?;
                 Ok(())

@@ -140,7 +140,7 @@ fn b037_a_put_into_the_table_that_is_being_drained() {
         for cache in [1 << 20, 400] {
             let driver = builder(|b| {
                 let table = b.table_materialized("in", Consumed::with(Utf8, I64), Materialized::named("rows"));
-                let rows = table.store().unwrap().clone();
+                let rows = table.store::<TimestampedKeyValue<_, _>>().unwrap();
                 type Rows = StoreRef<TimestampedKeyValue<String, i64>>;
                 table
                     .to_stream()

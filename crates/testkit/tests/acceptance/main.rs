@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod cache;
+mod dedup;
 mod driver;
 mod dsl;
 mod errors;
 mod expired;
 mod failing;
+mod grouped_tables;
 mod kinds;
 mod memory;
 mod nulls;
@@ -16,6 +18,8 @@ mod punctuation;
 mod repartition;
 mod restart;
 mod stores;
+mod streams;
 mod support;
 mod tables;
 mod time;
+mod windows;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::nodes::{Extractor, Partitioner};
 use crate::serde::{AnySerde, Serde};
@@ -168,11 +169,34 @@ pub struct Materialized<K, V> {
     pub(crate) caching: bool,
     pub(crate) logging: Logging,
     pub(crate) engine: Option<String>,
+    pub(crate) kept: Kept,
+}
+
+/// For how long a table keeps its rows, and so which kind of store it needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// For ever; windows for as long as they may change.
+    #[default]
+    AsNeeded,
+    /// Windows for at least so long after their start, sessions after their end.
+    Retention(Duration),
+    /// All versions of a row, for so long.
+    History(Duration),
+    /// A row for so long after its last update.
+    TimeToLive(Duration),
 }
 
 impl<K, V> Default for Materialized<K, V> {
     fn default() -> Self {
-        Self { name: None, key: None, value: None, caching: true, logging: Logging::default(), engine: None }
+        Self {
+            name: None,
+            key: None,
+            value: None,
+            caching: true,
+            logging: Logging::default(),
+            engine: None,
+            kept: Kept::default(),
+        }
     }
 }
 
@@ -234,6 +258,30 @@ impl<K: 'static, V: 'static> Materialized<K, V> {
     #[must_use]
     pub fn engine(mut self, name: impl Into<String>) -> Self {
         self.engine = Some(name.into());
+        self
+    }
+
+    /// Keeps windows for so long after their start, sessions after their end, by event time. By default, and at least: as long
+    /// as they may change. For tables of windows only; of the three functions like this one, the last that is called counts.
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.kept = Kept::Retention(retention);
+        self
+    }
+
+    /// Keeps all versions of each row for so long, by event time (KIP-889): the table is versioned then. Not for tables of
+    /// windows.
+    #[must_use]
+    pub fn history_retention(mut self, history: Duration) -> Self {
+        self.kept = Kept::History(history);
+        self
+    }
+
+    /// Keeps a row for so long after the event time of its last update; then it is gone without a record that says so. Not for
+    /// tables of windows.
+    #[must_use]
+    pub fn time_to_live(mut self, time_to_live: Duration) -> Self {
+        self.kept = Kept::TimeToLive(time_to_live);
         self
     }
 }

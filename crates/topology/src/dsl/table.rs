@@ -1,18 +1,21 @@
 //! Tables: the last value of each key.
 
+use std::any::Any;
 use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::dsl::at::At;
 use crate::dsl::options::Materialized;
 use crate::dsl::stream::{Stream, missing};
-use crate::graph::{NodeSpec, OldValues};
+use crate::dsl::windows::Closing;
+use crate::graph::{NodeSpec, OldValues, OnDemand, StorePlace};
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{RowFn, TableOpNode, TableSourceNode, TableStore, ToStreamNode};
 use crate::record::{Change, Record};
 use crate::serde::{AnySerde, Coder, Nullable, Serde};
-use crate::store::{Serdes, Stamped, StoreDef, StoreHandle, StoreType, TimestampedKeyValue, sealed};
+use crate::store::{Serdes, Stamped, StoreDef, StoreHandle, StoreKind, StoreType, TimestampedKeyValue, sealed};
 
 /// Whether a table's rows can go: [`Upserts`] or [`Deletes`]. It decides what the table is as a stream.
 pub trait TableKind: sealed::Sealed + 'static {
@@ -76,15 +79,32 @@ pub struct Table<K: 'static, V: 'static, D = Deletes> {
     at: At,
     key: Option<AnySerde<K>>,
     value: Option<AnySerde<V>>,
-    store: Option<StoreHandle<TimestampedKeyValue<K, V>>>,
+    rows: Option<KeptRows>,
+    /// When its windows are closed, if its keys have such.
+    closing: Option<Closing>,
     kind: PhantomData<fn() -> D>,
+}
+
+/// The store that a table's rows are in, of whatever kind.
+#[derive(Clone)]
+pub(crate) struct KeptRows {
+    name: String,
+    /// A [`StoreHandle`] of the store's kind.
+    handle: Rc<dyn Any>,
+}
+
+impl KeptRows {
+    pub(crate) fn new<T: StoreKind>(handle: StoreHandle<T>) -> Self {
+        Self { name: handle.name.clone(), handle: Rc::new(handle) }
+    }
 }
 
 impl<K: Clone + 'static, V: Clone + 'static, D> Clone for Table<K, V, D> {
     fn clone(&self) -> Self {
         self.at.graph().allow_fan_out::<Record<K, Change<V>>>(self.at.node);
-        let Self { at, key, value, store, kind } = self;
-        Self { at: at.clone(), key: key.clone(), value: value.clone(), store: store.clone(), kind: *kind }
+        let Self { at, key, value, rows, closing, kind } = self;
+        let (key, value, rows) = (key.clone(), value.clone(), rows.clone());
+        Self { at: at.clone(), key, value, rows, closing: *closing, kind: *kind }
     }
 }
 
@@ -100,12 +120,19 @@ impl<K: 'static, V: 'static, D> std::fmt::Debug for Table<K, V, D> {
 impl<K: 'static, V: 'static, D> Table<K, V, D> {
     /// The name of the table's store, if it has one.
     pub fn store_name(&self) -> Option<&str> {
-        self.store.as_ref().map(|store| store.name.as_str())
+        self.rows.as_ref().map(|rows| rows.name.as_str())
     }
 
-    /// The table's store, if it has one: processors may read it.
-    pub fn store(&self) -> Option<&StoreHandle<TimestampedKeyValue<K, V>>> {
-        self.store.as_ref()
+    /// The table's store, if it has one of this kind: processors may read it.
+    ///
+    /// ```
+    /// # use millpond_topology::*;
+    /// # let mut builder = Topology::builder();
+    /// let prices = builder.table_materialized("prices", Consumed::with(Utf8, I64), Materialized::named("prices"));
+    /// let store: StoreHandle<TimestampedKeyValue<String, i64>> = prices.store().unwrap();
+    /// ```
+    pub fn store<T: StoreKind>(&self) -> Option<StoreHandle<T>> {
+        self.rows.as_ref()?.handle.downcast_ref::<StoreHandle<T>>().cloned()
     }
 }
 
@@ -116,8 +143,16 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
             None => (None, None),
         };
         let topology = at.graph().id;
-        let store = store.map(|s| StoreHandle { topology, index: s.index, name: s.name, serdes: s.serdes });
-        Self { at, key, value, store, kind: PhantomData }
+        let handle = |s: DeclaredStore<K, V>| -> StoreHandle<TimestampedKeyValue<K, V>> {
+            StoreHandle { topology, index: s.index, name: s.name, serdes: s.serdes }
+        };
+        let rows = store.map(|store| KeptRows::new(handle(store)));
+        Self { at, key, value, rows, closing: None, kind: PhantomData }
+    }
+
+    /// A table of windows or sessions.
+    pub(crate) fn of_windows(at: At, key: AnySerde<K>, value: AnySerde<V>, rows: KeptRows, closing: Closing) -> Self {
+        Self { at, key: Some(key), value: Some(value), rows: Some(rows), closing: Some(closing), kind: PhantomData }
     }
 
     /// Names the next operator.
@@ -175,6 +210,11 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         Stream { at: self.at.moved(node), rekeyed: false, key: self.key, value: self.value.map(D::serde) }
     }
 
+    /// Where the table is, and its value's serde if that is known.
+    pub(crate) fn into_rows(self) -> (At, Option<AnySerde<V>>) {
+        (self.at, self.value)
+    }
+
     fn op<W: 'static, E: TableKind>(
         mut self,
         prefix: &str,
@@ -198,7 +238,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         spec.lookup = store.as_ref().map(|s| (s.index, s.serdes.key().identity()));
         spec.old = OldValues { asks: filters && !stored, passes: !stored, gives: stored };
         let node = self.at.graph().add::<Record<K, Change<V>>, Record<K, Change<W>>>(spec);
-        let table = Table::of(self.at.moved(node), store);
+        let table = Table { closing: self.closing, ..Table::of(self.at.moved(node), store) };
         if stored { table } else { Table { key, value, ..table } }
     }
 }
@@ -212,6 +252,24 @@ pub(crate) struct DeclaredStore<K: 'static, V: 'static> {
     pub(crate) value: AnySerde<V>,
 }
 
+/// A store that a table's rows could be in.
+struct RowStore<K: 'static, V: 'static> {
+    def: StoreDef,
+    serdes: Serdes<K, Stamped<V>>,
+    key: AnySerde<K>,
+    value: AnySerde<V>,
+}
+
+fn row_store<K: 'static, V: 'static>(at: &At, name: String, materialized: Materialized<K, V>) -> RowStore<K, V> {
+    let Materialized { key, value, caching, logging, engine, .. } = materialized;
+    let key = at.serde(key, || missing("key", "store", &name, "Materialized"));
+    let value = at.serde(value, || missing("value", "store", &name, "Materialized"));
+    let serdes = Serdes::new(Coder::key(key.clone()), Stamped::new(Coder::value(value.clone())));
+    let kind = StoreType::TimestampedKeyValue;
+    let def = StoreDef { name, kind, retention: None, hold: None, sub: 0, caching, logging, engine, owner: None };
+    RowStore { def, serdes, key, value }
+}
+
 /// Declares the store of the node that is added next.
 pub(crate) fn declare_store<K: 'static, V: 'static>(
     at: &At,
@@ -219,12 +277,7 @@ pub(crate) fn declare_store<K: 'static, V: 'static>(
     node: &str,
     materialized: Materialized<K, V>,
 ) -> DeclaredStore<K, V> {
-    let Materialized { key, value, caching, logging, engine, .. } = materialized;
-    let key = at.serde(key, || missing("key", "store", &name, "Materialized"));
-    let value = at.serde(value, || missing("value", "store", &name, "Materialized"));
-    let serdes = Serdes::new(Coder::key(key.clone()), Stamped::new(Coder::value(value.clone())));
-    let kind = StoreType::TimestampedKeyValue;
-    let def = StoreDef { name: name.clone(), kind, retention: None, sub: 0, caching, logging, engine, owner: None };
+    let RowStore { def, serdes, key, value } = row_store(at, name.clone(), materialized);
     let mut graph = at.graph();
     let index = graph.add_store(def, format!("`{node}`"));
     let owner = graph.nodes.len();
@@ -234,28 +287,48 @@ pub(crate) fn declare_store<K: 'static, V: 'static>(
     DeclaredStore { index, name, serdes, key, value }
 }
 
-/// Adds the node that makes a table of the updates that come out of `at`; `row` says what a value makes of its row.
+/// How the node of a table's updates is called, and its store.
+pub(crate) struct UpdateNames {
+    pub(crate) node: String,
+    pub(crate) store: String,
+}
+
+/// Adds the node that makes a table of the updates that come out of `at`; `row` says what a value makes of its row. A table
+/// whose store the user has not named has one only if something needs it.
 pub(crate) fn table_of_updates<K: 'static, I: 'static, V: 'static, D: TableKind>(
     at: &At,
-    name: String,
+    names: UpdateNames,
     row: fn(I) -> Option<V>,
     (key, value): (AnySerde<K>, AnySerde<V>),
     mut materialized: Materialized<K, V>,
 ) -> Table<K, V, D> {
+    let name = names.node;
     materialized.key = materialized.key.or(Some(key.clone()));
     materialized.value = materialized.value.or(Some(value.clone()));
-    let store = materialized.name.take().map(|store| declare_store(at, store, &name, materialized));
-    let (parts, coder) = (store.as_ref().map(|s| (s.index, s.serdes.clone())), Coder::key(key.clone()));
+    let place = StorePlace::default();
+    let (store, on_demand, serdes) = if materialized.name.take().is_some() {
+        let store = declare_store(at, names.store, &name, materialized);
+        // It is empty: it was made here.
+        let _ = place.set(store.index);
+        let serdes = store.serdes.clone();
+        (Some(store), None, serdes)
+    } else {
+        let RowStore { def, serdes, .. } = row_store(at, names.store, materialized);
+        let on_demand = OnDemand { def, key: serdes.key().identity(), place: place.clone() };
+        (None, Some(on_demand), serdes)
+    };
+    let coder = Coder::key(key.clone());
     let build: Build = Arc::new(move |b| {
-        let store = parts.as_ref().map(|(index, serdes)| TableStore::build(b, *index, serdes.clone()));
-        let (name, key) = (b.name.clone(), coder.clone());
-        Ok(Built::node(TableSourceNode::<K, I, V> { name, row, store, key, outs: b.outs()? }))
+        let store = place.get().map(|index| TableStore::build(b, *index, serdes.clone()));
+        let (name, node, key) = (b.name.clone(), b.node, coder.clone());
+        Ok(Built::node(TableSourceNode::<K, I, V> { name, node, row, store, key, outs: b.outs()? }))
     });
     let mut spec = NodeSpec::processor(name, vec![at.node], build).keeping_key();
     spec.stores = store.iter().map(|s| s.index).collect();
     spec.lookup = store.as_ref().map(|s| (s.index, s.serdes.key().identity()));
     spec.old = OldValues { gives: store.is_some(), ..OldValues::default() };
+    spec.on_demand = on_demand;
     let node = at.graph().add::<Record<K, I>, Record<K, Change<V>>>(spec);
     let table = Table::of(at.moved(node), store);
-    if table.store.is_some() { table } else { Table { key: Some(key), value: Some(value), ..table } }
+    if table.rows.is_some() { table } else { Table { key: Some(key), value: Some(value), ..table } }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::{Event, Node, Outs, TaskCx};
 use crate::nodes::table_store::{TableStore, Updated};
-use crate::port::Dropped;
+use crate::port::{Dropped, NodeIndex};
 use crate::record::{Change, Record};
 use crate::serde::Coder;
 
@@ -61,6 +61,7 @@ where
 
 pub(crate) struct AggregateNode<K, V, A, F> {
     pub(crate) name: Arc<str>,
+    pub(crate) node: NodeIndex,
     pub(crate) fold: Arc<F>,
     pub(crate) store: TableStore<K, A>,
     /// The value's serde, where it is known: it says which values are null.
@@ -72,15 +73,15 @@ impl<K: 'static, V: 'static, A: 'static, F: Fold<K, V, A>> AggregateNode<K, V, A
     #[inline]
     fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, V>) -> Result {
         if self.value.as_ref().is_some_and(|value| value.is_null(&record.value)) {
-            cx.port.dropped(Dropped::NullValue);
+            cx.port.dropped(self.node, Dropped::NullValue);
             return Ok(());
         }
         let Record { key, value, timestamp, headers } = record;
-        match self.store.fold(cx, &key, timestamp, |so_far| self.fold.fold(so_far, &key, value))? {
+        match self.store.fold(cx, &key, timestamp, |so_far| self.fold.fold(so_far, &key, value).map(Some))? {
             Updated::Forward(value, timestamp) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
             Updated::Nothing => Ok(()),
             Updated::NullKey => {
-                cx.port.dropped(Dropped::NullKey);
+                cx.port.dropped(self.node, Dropped::NullKey);
                 Ok(())
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::{Event, Outs, Root, TaskCx};
-use crate::port::{Dropped, Raw};
+use crate::port::{Dropped, NodeIndex, Raw};
 use crate::record::Record;
 use crate::serde::Coder;
 
@@ -76,6 +76,7 @@ impl<V: 'static> Reading<V> for TableRoot {
 
 pub(crate) struct SourceNode<K, V, R: Reading<V>> {
     pub(crate) name: Arc<str>,
+    pub(crate) node: NodeIndex,
     pub(crate) key: Coder<K>,
     pub(crate) value: Coder<V>,
     pub(crate) extractor: Extractor<K, V>,
@@ -116,7 +117,7 @@ impl<K: 'static, V: 'static, R: Reading<V>> Root for SourceNode<K, V, R> {
         match self.read(raw) {
             Ok(Ok(record)) => self.outs.forward(cx, record),
             Ok(Err(why)) => {
-                cx.port.dropped(why);
+                cx.port.dropped(self.node, why);
                 Ok(())
             }
             Err(e) => Err(e.at(&self.name)),

@@ -8,13 +8,14 @@ use crate::error::Result;
 use crate::node::{Event, Node, Outs, TaskCx};
 use crate::nodes::aggregate::drained_or_on;
 use crate::nodes::table_store::{TableStore, Updated};
-use crate::port::Dropped;
+use crate::port::{Dropped, NodeIndex};
 use crate::record::{Change, Record};
 use crate::serde::Coder;
 
 /// What becomes of the updates that make a table.
 pub(crate) struct TableSourceNode<K, I, V> {
     pub(crate) name: Arc<str>,
+    pub(crate) node: NodeIndex,
     /// The row's new value; `None`: the row is deleted.
     pub(crate) row: fn(I) -> Option<V>,
     /// None: nobody needs the rows.
@@ -37,7 +38,7 @@ impl<K: 'static, I: 'static, V: 'static> TableSourceNode<K, I, V> {
             Updated::Forward(value, timestamp) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
             Updated::Nothing => Ok(()),
             Updated::NullKey => {
-                cx.port.dropped(Dropped::NullKey);
+                cx.port.dropped(self.node, Dropped::NullKey);
                 Ok(())
             }
         }

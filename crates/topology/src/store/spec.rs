@@ -118,6 +118,9 @@ pub struct StoreDef {
     pub kind: StoreType,
     /// For how long it keeps its rows; `None` for the kinds that keep them for ever.
     pub retention: Option<Retention>,
+    /// Its rows do not expire by the task's time but by what its node has [released](crate::Port::release), since it has to
+    /// forward them first: the store's time is the released window close and so many milliseconds. `None`: they expire by time.
+    pub hold: Option<i64>,
     /// The number of its sub-topology.
     pub sub: u32,
     /// Updates of a key may be held back until a commit, so that only the last one is forwarded and logged.
@@ -152,6 +155,7 @@ impl<T: StoreKind> StoreSpec<T> {
             name: name.to_owned(),
             kind: T::TYPE,
             retention: None,
+            hold: None,
             sub: 0,
             caching: false,
             logging: Logging::default(),

@@ -16,6 +16,10 @@ pub(crate) struct StoreTime {
     number: u16,
     retention: i64,
     observed: i64,
+    /// Its rows stay until its node lets go of them: neither its task's time nor what is put counts.
+    held: bool,
+    /// Takes what a view of a held store has observed.
+    put_aside: i64,
     /// As it was at the last border.
     observed_before: i64,
     refused: u64,
@@ -50,6 +54,8 @@ impl StoreTime {
             number,
             retention,
             observed: NEVER,
+            held: plan.hold.is_some(),
+            put_aside: NEVER,
             observed_before: NEVER,
             refused: 0,
             windowed: (is_versioned || is_ttl).then(|| overlay(options)),
@@ -65,10 +71,17 @@ impl StoreTime {
         self.observed
     }
 
-    /// The task's time, or what the shard's metadata says, is at least this.
+    /// The task's time is at least this.
     pub(super) fn observe(&mut self, time: i64) {
+        if !self.held {
+            self.observed = self.observed.max(time);
+            self.observed_before = self.observed_before.max(time);
+        }
+    }
+
+    /// The node of a held store needs nothing any more that has expired by this time.
+    pub(super) fn let_go(&mut self, time: i64) {
         self.observed = self.observed.max(time);
-        self.observed_before = self.observed_before.max(time);
     }
 
     /// Goes back to what the shard stands for.
@@ -87,11 +100,17 @@ impl StoreTime {
 
     /// For one access at the task's time.
     pub(super) fn access(&mut self, stream_time: i64) -> Expiry<'_> {
-        self.observed = self.observed.max(stream_time);
+        let observed = if self.held {
+            self.put_aside = self.observed;
+            &mut self.put_aside
+        } else {
+            self.observed = self.observed.max(stream_time);
+            &mut self.observed
+        };
         Expiry {
             store: self.number,
             retention: self.retention,
-            observed: &mut self.observed,
+            observed,
             refused: &mut self.refused,
             windowed: self.windowed.as_mut().map(|overlay| overlay as _),
             puts: self.puts.as_mut(),

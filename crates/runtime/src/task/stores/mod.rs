@@ -1,6 +1,7 @@
 //! A task's stores: one shard per engine, one overlay per store over its space of a shard (D1, D2).
 
 mod expiry;
+mod released;
 mod shard;
 mod spaces;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use millpond_store_api::{Engine, Read, ShardSpec, SpaceId, SpaceSpec};
 use millpond_topology::{self as topology, StoreAccess, StoreIndex, StoreType};
 
 use self::expiry::StoreTime;
+use self::released::Released;
 pub(crate) use self::shard::TaskShard;
 use self::spaces::{Placed, Spaces, WINDOWED};
 use crate::error::{Error, Result};
@@ -30,6 +32,7 @@ pub(crate) struct TaskStore {
     /// Where its rows are there.
     pub(crate) rows: RowLayout,
     expiring: Option<Box<StoreTime>>,
+    released: Released,
 }
 
 impl TaskStore {
@@ -39,7 +42,8 @@ impl TaskStore {
         let space = rows.own_space().unwrap_or(WINDOWED);
         let options = OverlayOptions { space, caching: caching && plan.caching, keep_old: plan.forwards };
         let expiring = StoreTime::of(plan, number, overlay);
-        Self { plan: plan.clone(), overlay: overlay(options), shard, rows, expiring }
+        let released = Released::default();
+        Self { plan: plan.clone(), overlay: overlay(options), shard, rows, expiring, released }
     }
 
     /// Its own overlay, and the one over the windowed space if it has rows in both.
@@ -57,6 +61,14 @@ impl TaskStore {
     fn access<'a>(&'a mut self, base: &'a dyn Read, at: Moment) -> StoreAccess<'a> {
         let expiry = self.expiring.as_mut().map(|e| e.access(at.stream_time));
         StoreAccess { layer: &mut self.overlay, base, timestamp: at.timestamp, expiry }
+    }
+
+    /// Its node has forwarded the final results of all windows that close up to `close`.
+    fn release(&mut self, close: i64) {
+        self.released.raise(close);
+        if let (Some(expiring), Some(hold)) = (&mut self.expiring, self.plan.hold) {
+            expiring.let_go(close.saturating_add(hold));
+        }
     }
 
     /// What its writes become in the changelog.
@@ -179,6 +191,44 @@ impl TaskStores {
         }
     }
 
+    /// Up to which window close a store's node has forwarded final results.
+    pub(crate) fn released(&self, store: StoreIndex) -> Option<i64> {
+        self.stores.get(self.place(store)?)?.released.close()
+    }
+
+    /// See [`Port::release`](millpond_topology::Port::release).
+    pub(crate) fn release(&mut self, store: StoreIndex, close: i64) {
+        if let Some(store) = self.place(store).and_then(|place| self.stores.get_mut(place)) {
+            store.release(close);
+        }
+    }
+
+    /// Takes over what was committed beside an input's offset, by the stores' names. Of several inputs the highest counts.
+    pub(crate) fn restore_released(&mut self, committed: &[(String, i64)]) {
+        for (name, close) in committed {
+            if let Some(store) = self.stores.iter_mut().find(|s| s.plan.name == *name) {
+                store.release(*close);
+                store.released.committed();
+            }
+        }
+    }
+
+    /// What is to be committed beside the inputs' offsets.
+    pub(crate) fn to_commit(&self) -> Vec<(String, i64)> {
+        let of = |store: &TaskStore| Some((store.plan.name.clone(), store.released.close()?));
+        self.stores.iter().filter_map(of).collect()
+    }
+
+    /// Whether anything was released since the last commit.
+    pub(crate) fn has_released(&self) -> bool {
+        self.stores.iter().any(|store| store.released.has_changed())
+    }
+
+    /// What was released is committed.
+    pub(crate) fn released_committed(&mut self) {
+        self.stores.iter_mut().for_each(|store| store.released.committed());
+    }
+
     fn place(&self, store: StoreIndex) -> Option<usize> {
         self.places.get(store.0 as usize).copied().flatten()
     }
@@ -255,6 +305,7 @@ impl TaskStores {
     pub(crate) fn record_done(&mut self, log: &mut dyn FnMut(usize, LogFormat, Entry<'_>)) -> u64 {
         let mut refused = 0;
         for (place, store) in self.stores.iter_mut().enumerate() {
+            store.released.record_done();
             let format = store.format();
             match &mut store.expiring {
                 None => store.overlay.record_done(&mut |entry| log(place, format, entry)),
@@ -275,6 +326,7 @@ impl TaskStores {
     pub(crate) fn record_failed(&mut self) {
         for store in &mut self.stores {
             store.overlay.record_failed();
+            store.released.record_failed();
             if let Some(expiring) = &mut store.expiring {
                 expiring.record_failed();
             }
@@ -335,7 +387,10 @@ impl TaskStores {
 
     /// Forgets all that no shard has, and the caches over them.
     pub(crate) fn forget(&mut self) {
-        self.stores.iter_mut().for_each(|s| s.overlay.clear());
+        for store in &mut self.stores {
+            store.overlay.clear();
+            store.released = Released::default();
+        }
         self.reset_times();
     }
 

@@ -147,6 +147,7 @@ mod tests {
             name: name.into(),
             kind,
             retention: retention.map(|millis| Retention { millis, duplicates: false }),
+            hold: None,
             engine: None,
             format: ValueFormat::Plain,
             changelog: None,

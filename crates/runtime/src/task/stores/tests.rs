@@ -21,6 +21,7 @@ fn plan(name: &str, index: u32, kind: StoreType, retention: Option<i64>) -> Stor
         name: name.to_owned(),
         kind,
         retention: retention.map(|millis| Retention { millis, duplicates: false }),
+        hold: None,
         engine: None,
         format: ValueFormat::Plain,
         changelog: Some(format!("{name}-changelog")),

@@ -59,11 +59,15 @@ pub(crate) struct MockPort {
     pub(crate) wall: i64,
     pub(crate) metadata: Option<(String, i32, i64)>,
     pub(crate) partitions: i32,
+    pub(crate) released: BTreeMap<StoreIndex, i64>,
+    pub(crate) idle_since: Option<i64>,
     next_timer: u64,
 }
 
 struct MockStore {
     number: u16,
+    /// How far behind what is released its time is; `None`: it goes by stream time.
+    hold: Option<i64>,
     retention: Option<Retention>,
     layer: MockLayer,
     /// Of a store with rows in its own and in the windowed space.
@@ -99,6 +103,7 @@ impl MockPort {
             let both = matches!(def.kind, StoreType::TtlKeyValue | StoreType::VersionedKeyValue);
             MockStore {
                 number,
+                hold: def.hold,
                 retention: def.retention,
                 layer: layer(if def.kind.is_windowed() { WINDOWED } else { number }),
                 windowed: both.then(|| layer(WINDOWED)),
@@ -184,7 +189,8 @@ impl MockPort {
 impl Port for MockPort {
     fn store(&mut self, at: StoreIndex) -> Result<StoreAccess<'_>> {
         let timestamp = self.timestamp;
-        Ok(self.stores[at.0 as usize].open(&self.base, timestamp, self.stream_time))
+        let released = self.released.get(&at).copied();
+        Ok(self.stores[at.0 as usize].open(&self.base, timestamp, self.stream_time, released))
     }
 
     fn stores(&mut self, which: [Option<StoreIndex>; 4]) -> Result<[Option<StoreAccess<'_>>; 4]> {
@@ -197,7 +203,8 @@ impl Port for MockPort {
         }
         for (i, store) in self.stores.iter_mut().enumerate() {
             if let Some(place) = which.iter().position(|w| w.is_some_and(|w| w.0 as usize == i)) {
-                found[place] = Some(store.open(&self.base, timestamp, self.stream_time));
+                let released = self.released.get(&StoreIndex(i as u32)).copied();
+                found[place] = Some(store.open(&self.base, timestamp, self.stream_time, released));
             }
         }
         Ok(found)
@@ -219,8 +226,8 @@ impl Port for MockPort {
         Ok(())
     }
 
-    fn partitions(&self, _: SinkIndex) -> i32 {
-        self.partitions
+    fn partitions(&mut self, _: SinkIndex, _: Option<&str>) -> Result<i32> {
+        Ok(self.partitions)
     }
 
     fn metadata(&self) -> Option<RecordMetadata<'_>> {
@@ -243,10 +250,10 @@ impl Port for MockPort {
     fn schedule(&mut self, node: NodeIndex, slot: u32, schedule: Schedule) -> TimerId {
         self.next_timer += 1;
         let id = TimerId(self.next_timer);
-        let next = match schedule.by {
+        let next = schedule.start_ms.unwrap_or(match schedule.by {
             PunctuationType::StreamTime => 0,
             PunctuationType::WallClockTime => self.wall + schedule.every_ms,
-        };
+        });
         self.timers.push(Running { id, node, slot, schedule, next });
         id
     }
@@ -260,17 +267,38 @@ impl Port for MockPort {
         self.commits += 1;
     }
 
-    fn dropped(&mut self, why: Dropped) {
+    fn dropped(&mut self, _: NodeIndex, why: Dropped) {
         self.dropped.push(why);
+    }
+
+    fn released(&self, at: StoreIndex) -> Option<i64> {
+        self.released.get(&at).copied()
+    }
+
+    fn release(&mut self, at: StoreIndex, close: i64) {
+        let released = self.released.entry(at).or_insert(close);
+        *released = close.max(*released);
+    }
+
+    fn idle_since(&self) -> Option<i64> {
+        self.idle_since
     }
 }
 
 impl MockStore {
-    fn open<'a>(&'a mut self, base: &'a Base, timestamp: i64, stream_time: i64) -> StoreAccess<'a> {
+    fn open<'a>(
+        &'a mut self,
+        base: &'a Base,
+        timestamp: i64,
+        stream_time: i64,
+        released: Option<i64>,
+    ) -> StoreAccess<'a> {
         let expiry = self.retention.map(|retention| {
             // A task that has seen nothing tells nothing.
-            if stream_time >= 0 {
-                self.observed = self.observed.max(stream_time);
+            match self.hold {
+                Some(hold) => self.observed = released.map_or(i64::MIN, |close| close + hold),
+                None if stream_time >= 0 => self.observed = self.observed.max(stream_time),
+                None => {}
             }
             Expiry {
                 store: self.number,
