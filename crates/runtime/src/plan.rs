@@ -71,6 +71,8 @@ pub(crate) struct SubPlan {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) subs: Vec<SubPlan>,
+    /// Changelog records say in headers how far the inputs were read.
+    pub(crate) position_headers: bool,
     /// The topics for dead letters and their partition counts, in the order of the handlers' topics.
     pub(crate) dead_letters: Vec<(String, i32)>,
 }

@@ -40,7 +40,7 @@ pub(crate) fn resolve(
     let counted = |topic: &String| partitions.get(topic).map(|count| (topic.clone(), *count));
     let dead_letters = dead_letters.iter().filter_map(counted).collect();
     let subs = (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect();
-    Ok(Plan { subs, dead_letters })
+    Ok(Plan { subs, position_headers: settings.position_headers, dead_letters })
 }
 
 /// Partition counts of the topics that are the user's. All must exist: nobody but the user knows how they have to be.
