@@ -217,7 +217,7 @@ fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
             *slot = Some(route);
         }
     }
-    let changelogs = sub.stores.iter().map(|s| s.changelog.as_ref());
+    let changelogs = sub.stores.iter().map(|s| s.changelog.as_ref().filter(|_| !s.reuses_source));
     routes.changelogs = changelogs.map(|topic| topic.map(|t| (t.clone(), collector.topic(t)))).collect();
     routes
 }

@@ -138,7 +138,7 @@ fn aggregate_random() {
 
 #[test]
 fn table_ops() {
-    run(include_str!("../golden/table_ops.json"), 13, 5);
+    run(include_str!("../golden/table_ops.json"), 14, 4);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod behaviour;
 mod build_errors;
 mod key_bytes;
 mod names;
+mod optimize;
 mod processors;
 mod rows;
 mod sample;

@@ -98,7 +98,7 @@ struct Interpreter<'a> {
 
 pub(crate) fn build(topology: &Json) -> Option<Case> {
     let config = &topology["config"];
-    if config.as_object().is_some_and(|c| c.keys().any(|k| k != "cache_bytes")) {
+    if config.as_object().is_some_and(|c| c.keys().any(|k| k != "cache_bytes" && k != "optimize")) {
         return None;
     }
     let mut it = Interpreter {
@@ -107,6 +107,9 @@ pub(crate) fn build(topology: &Json) -> Option<Case> {
         kinds: HashMap::new(),
         stores: &topology["stores"],
     };
+    if config["optimize"] == true {
+        it.builder.optimize(Optimization::ALL);
+    }
     let ops = topology["ops"].as_array()?;
     let mut last = String::new();
     for (at, op) in ops.iter().enumerate() {
