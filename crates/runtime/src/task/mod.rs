@@ -226,7 +226,7 @@ fn routes(id: TaskId, sub: &SubPlan, has_positions: bool, collector: &mut Collec
             *slot = Some(Arc::new(route));
         }
     }
-    let changelogs = sub.stores.iter().map(|s| s.changelog.as_ref());
+    let changelogs = sub.stores.iter().map(|s| s.changelog.as_ref().filter(|_| !s.reuses_source));
     routes.changelogs = changelogs.map(|topic| topic.map(|t| (t.clone(), collector.topic(t)))).collect();
     routes
 }

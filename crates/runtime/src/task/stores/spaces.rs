@@ -151,6 +151,7 @@ mod tests {
             engine: None,
             format: ValueFormat::Plain,
             changelog: None,
+            reuses_source: false,
             former_changelog: None,
             caching: false,
             forwards: false,
