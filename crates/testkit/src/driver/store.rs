@@ -16,7 +16,8 @@ use super::rows;
 /// Keys of window and session stores are those of their changelogs: their serdes are
 /// [`TimeWindowed::of_changelog`](millpond_topology::TimeWindowed::of_changelog) and
 /// [`SessionWindowed`](millpond_topology::SessionWindowed). A versioned store shows the latest versions. The value of a list-value
-/// store is the whole list ([`List`](millpond_topology::List)). Rows that have expired are not there.
+/// store is the whole list ([`List`](millpond_topology::List)); that of a suppression buffer is what the row is by the update that waits,
+/// nothing if it is gone. Rows that have expired are not there.
 ///
 /// # Panics
 ///
@@ -104,6 +105,10 @@ impl<K: 'static, V: 'static> Store<K, V> {
         }
         let what = |part: &'static str| move || format!("a changelog's {part}");
         let row = |((key, _), value): (&(Vec<u8>, i32), &Vec<u8>)| {
+            let value = match rows::logged_value(self.def.kind, value) {
+                Ok(value) => value,
+                Err(e) => panic!("cannot read the changelog of `{}`: {e:?}", self.def.name),
+            };
             (decode(&*self.key, Some(key), &what("key")), decode(&*self.value, Some(value), &what("value")))
         };
         rows.iter().map(row).collect()

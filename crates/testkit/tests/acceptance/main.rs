@@ -19,5 +19,6 @@ mod restart;
 mod stores;
 mod streams;
 mod support;
+mod suppress;
 mod tables;
 mod time;

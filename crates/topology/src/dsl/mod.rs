@@ -9,6 +9,7 @@ mod output;
 mod repartition;
 mod split;
 mod stream;
+mod suppress;
 mod table;
 mod windows;
 
@@ -20,6 +21,7 @@ pub(crate) use repartition::add_sink_to;
 pub use split::Split;
 pub use stream::Stream;
 pub(crate) use stream::processor_spec;
+pub use suppress::{BufferConfig, Eager, Strict, Suppressed, Until, UntilTimeLimit, UntilWindowCloses};
 pub use table::{Deletes, Table, TableKind, Upserts};
 pub(crate) use table::{UpdateNames, table_of_updates};
 pub(crate) use windows::Closing;
