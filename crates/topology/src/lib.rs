@@ -41,9 +41,9 @@ pub use builder::Builder;
 pub use context::{Child, Context, Init};
 pub use describe::{Description, NodeDescription, NodeRole, SubTopologyDescription};
 pub use dsl::{
-    BufferConfig, Consumed, Deletes, Eager, Grouped, GroupedStream, GroupedTable, Materialized, Produced,
-    Repartitioned, SessionWindows, SlidingWindows, Split, Stream, Strict, Suppressed, Table, TableKind, TimeWindows,
-    Until, UntilTimeLimit, UntilWindowCloses, Upserts,
+    BufferConfig, Consumed, Deletes, Eager, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced,
+    Repartitioned, SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Strict, Suppressed, Table,
+    TableKind, TimeWindows, Until, UntilTimeLimit, UntilWindowCloses, Upserts, WindowedStream, Windowing,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};

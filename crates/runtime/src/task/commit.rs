@@ -298,7 +298,7 @@ impl Worker {
             (task.dirty, task.commit_requested) = (false, false);
             task.tell_buffers(&*self.shared.ports.metrics);
         }
-        self.collector.forget();
+        self.collector.committed();
         let now = self.shared.ports.clock.now();
         self.last_commit = now;
         let metrics = &self.shared.ports.metrics;

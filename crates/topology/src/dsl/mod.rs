@@ -2,6 +2,7 @@
 
 mod at;
 mod dedup;
+mod emit;
 mod grouped;
 mod grouped_table;
 mod options;
@@ -11,9 +12,12 @@ mod split;
 mod stream;
 mod suppress;
 mod table;
+mod window_store;
+mod windowed;
 mod windows;
 
 pub(crate) use at::{At, Shared, declare};
+pub use emit::EmitStrategy;
 pub use grouped::GroupedStream;
 pub use grouped_table::GroupedTable;
 pub use options::{Consumed, Grouped, Materialized, Produced, Repartitioned};
@@ -24,5 +28,6 @@ pub(crate) use stream::processor_spec;
 pub use suppress::{BufferConfig, Eager, Strict, Suppressed, Until, UntilTimeLimit, UntilWindowCloses};
 pub use table::{Deletes, Table, TableKind, Upserts};
 pub(crate) use table::{UpdateNames, table_of_updates};
-pub(crate) use windows::Closing;
+pub use windowed::{SessionWindowedStream, WindowedStream, Windowing};
+pub(crate) use windows::{Closing, Shape, WindowSpec};
 pub use windows::{SessionWindows, SlidingWindows, TimeWindows};
