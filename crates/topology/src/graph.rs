@@ -89,6 +89,8 @@ pub(crate) struct NodeSpec {
     pub(crate) on_demand: Option<OnDemand>,
     /// It gives each message to one child only.
     pub(crate) routes: bool,
+    /// It has to know when caches above it hold nothing back: see [`Event::AllDrained`](crate::node::Event::AllDrained).
+    pub(crate) awaits_drain: bool,
     pub(crate) build: Build,
 }
 
@@ -105,6 +107,7 @@ impl NodeSpec {
             old: OldValues::default(),
             on_demand: None,
             routes: false,
+            awaits_drain: false,
             build,
         }
     }

@@ -42,9 +42,9 @@ pub use builder::Builder;
 pub use context::{Child, Context, Init};
 pub use describe::{Description, NodeDescription, NodeRole, SubTopologyDescription};
 pub use dsl::{
-    Consumed, Deletes, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced, Repartitioned,
-    SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Table, TableKind, TimeWindows, Upserts,
-    WindowedStream, Windowing,
+    BufferConfig, Consumed, Deletes, Eager, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced,
+    Repartitioned, SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Strict, Suppressed, Table,
+    TableKind, TimeWindows, Until, UntilTimeLimit, UntilWindowCloses, Upserts, WindowedStream, Windowing,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};

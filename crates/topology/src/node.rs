@@ -89,6 +89,8 @@ pub(crate) enum Event<'a> {
         at: i64,
     },
     Drained(&'a Drained<'a>),
+    /// Of the stores above it in the task none holds an update back.
+    AllDrained,
     /// The call in which the node started or cancelled timers is over: what it did to them stays, or is undone.
     SettleTimers {
         keep: bool,
@@ -269,6 +271,8 @@ pub(crate) struct BuildCx<'a> {
     pub(crate) wants_old: bool,
     /// The parent knows the rows' old values.
     pub(crate) has_old: bool,
+    /// A store above it in the task may hold updates back; told of nodes that [await the drain](crate::graph::NodeSpec::awaits_drain).
+    pub(crate) behind_cache: bool,
     pub(crate) port: &'a mut (dyn Port + 'a),
 }
 

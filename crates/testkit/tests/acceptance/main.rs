@@ -21,6 +21,7 @@ mod reuse;
 mod stores;
 mod streams;
 mod support;
+mod suppress;
 mod tables;
 mod time;
 mod windows;

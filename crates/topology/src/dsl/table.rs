@@ -215,6 +215,21 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         Stream { at: self.at.moved(node), rekeyed: false, key: self.key, value: self.value.map(D::serde) }
     }
 
+    /// Where the table is, the serdes that are known, and when its windows close if it has some.
+    pub(crate) fn into_parts(self) -> (At, Option<AnySerde<K>>, Option<AnySerde<V>>, Option<Closing>) {
+        (self.at, self.key, self.value, self.closing)
+    }
+
+    /// A table of which nobody keeps the rows.
+    pub(crate) fn of_parts(
+        at: At,
+        key: Option<AnySerde<K>>,
+        value: Option<AnySerde<V>>,
+        closing: Option<Closing>,
+    ) -> Self {
+        Self { at, key, value, rows: None, closing, kind: PhantomData }
+    }
+
     /// Where the table is, and its value's serde if that is known.
     pub(crate) fn into_rows(self) -> (At, Option<AnySerde<V>>) {
         (self.at, self.value)
