@@ -19,3 +19,5 @@ mod stores;
 mod support;
 mod tables;
 mod time;
+mod transforms;
+mod versioned_tables;

@@ -5,6 +5,7 @@ mod grouped;
 mod grouped_table;
 mod options;
 mod repartition;
+mod row_store;
 mod split;
 mod stream;
 mod table;

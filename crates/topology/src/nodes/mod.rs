@@ -22,7 +22,7 @@ pub(crate) use op::{
 pub(crate) use sink::{Partitioner, SinkNode};
 pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
-pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
+pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode, TransformNode};
 pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, TryRemoveWith, Uncount};
 pub(crate) use table_select::{SelectFn, TableSelectNode};
-pub(crate) use table_store::TableStore;
+pub(crate) use table_store::{RowFormat, RowKind, TableStore};

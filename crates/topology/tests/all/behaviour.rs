@@ -72,14 +72,17 @@ fn by_topic<T>(records: impl Iterator<Item = (String, T)>) -> BTreeMap<String, V
 fn check_stores(name: &str, case: &Json, built: &Case, driver: &mut Driver) {
     for (store, expected) in case["stores"].as_object().into_iter().flatten() {
         let at = driver.store(store);
-        let stamped = built.topology.stores()[at.0 as usize].kind == StoreType::TimestampedKeyValue;
+        let versioned = built.topology.stores()[at.0 as usize].kind == StoreType::VersionedKeyValue;
+        let stamped = versioned || built.topology.stores()[at.0 as usize].kind == StoreType::TimestampedKeyValue;
         let rows: BTreeMap<_, _> = expected["rows"]
             .as_array()
             .unwrap()
             .iter()
+            .filter(|row| !versioned || row["latest"].is_object())
             .map(|row| {
-                let value = bytes(&row["value"]).unwrap();
-                let time = row["ts"].as_i64().filter(|_| stamped).map(i64::to_be_bytes);
+                let of = if versioned { &row["latest"] } else { row };
+                let value = bytes(&of["value"]).unwrap();
+                let time = of["ts"].as_i64().filter(|_| stamped).map(i64::to_be_bytes);
                 (bytes(&row["key"]).unwrap(), [time.map_or(vec![], Vec::from), value].concat())
             })
             .collect();
@@ -102,6 +105,10 @@ fn check_logs(name: &str, case: &Json, built: &Case, driver: &Driver) {
     for topic in built.topology.internal_topics() {
         let InternalTopicKind::Changelog(at) = topic.kind else { continue };
         let store = &built.topology.stores()[at.0 as usize];
+        if store.kind == StoreType::VersionedKeyValue {
+            // Its log has the puts, which are not the writes of its layer: the driver of `testkit` compares them.
+            continue;
+        }
         let theirs = case["internal"][topic.topic.full_name("app")]
             .as_array()
             .into_iter()
@@ -142,22 +149,27 @@ fn aggregate_random() {
 
 #[test]
 fn table_ops() {
-    run(include_str!("../golden/table_ops.json"), 13, 5);
+    run(include_str!("../golden/table_ops.json"), 15, 3);
 }
 
 #[test]
 fn table_ops_random() {
-    run(include_str!("../golden/table_ops_random.json"), 4, 2);
+    run(include_str!("../golden/table_ops_random.json"), 6, 0);
 }
 
 #[test]
 fn table_group() {
-    run(include_str!("../golden/table_group.json"), 17, 5);
+    run(include_str!("../golden/table_group.json"), 18, 4);
 }
 
 #[test]
 fn table_group_random() {
-    run(include_str!("../golden/table_group_random.json"), 4, 2);
+    run(include_str!("../golden/table_group_random.json"), 6, 0);
+}
+
+#[test]
+fn versioned_table() {
+    run(include_str!("../golden/versioned_table.json"), 4, 2);
 }
 
 #[test]

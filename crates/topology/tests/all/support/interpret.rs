@@ -136,11 +136,15 @@ fn nullable(kind: Kind) -> Nullable<Dynamic> {
 }
 
 fn materialized<V: 'static>(op: &Json, key: Kind, value: impl Serde<V>) -> Option<Materialized<Key, V>> {
-    if op["window"].is_object() || op["history_ms"].is_number() || op["retention_ms"].is_number() {
+    if op["window"].is_object() || op["retention_ms"].is_number() {
         return None;
     }
     let m = op["store"].as_str().map_or_else(Materialized::default, Materialized::named);
     let m = m.serdes(nullable(key), value);
+    let m = match op["history_ms"].as_u64() {
+        Some(history) => m.history_retention(std::time::Duration::from_millis(history)),
+        None => m,
+    };
     let m = if op["logging"] == false { m.logging_disabled() } else { m };
     let m = if op["cache"] == false { m.caching_disabled() } else { m };
     let m = if op["engine"] == "in_memory" { m.engine("mem") } else { m };
@@ -401,15 +405,45 @@ fn subtractor(json: &Json) -> Option<fn(Val, Val) -> Val> {
 }
 
 fn rows_op(op: &Json, verb: &str, t: Table<Key, Val, Deletes>, (k, v): (Kind, Kind)) -> Option<Made> {
-    let m = materialized(op, k, Dynamic(v))?;
+    let m = op["store"].as_str().map(|_| materialized(op, k, Dynamic(v)));
+    let m = if let Some(m) = m { Some(m?) } else { None };
     Some(match verb {
         "filter" | "filter_not" => {
             let (keep, f) = (verb == "filter", predicate(&op["fn"])?);
-            Made::Rows(t.filter_materialized(move |k, v| f(k, &Some(v.clone())) == keep, m), k, v)
+            let f = move |k: &Key, v: &Val| f(k, &Some(v.clone())) == keep;
+            let t = match m {
+                Some(m) => t.filter_materialized(f, m),
+                None => t.filter(f),
+            };
+            Made::Rows(t, k, v)
         }
         "map_values" => {
             let f = value_function(&op["fn"]).filter(|_| !op["fn"]["null_if"].is_string())?;
-            Made::Rows(t.map_values_materialized(move |v| f(v).unwrap(), m), k, v)
+            let f = move |v| f(v).unwrap();
+            let t = match m {
+                Some(m) => t.map_values_materialized(f, m),
+                None => t.map_values(f),
+            };
+            Made::Rows(t, k, v)
+        }
+        "transform_values" => {
+            let (name, arg) = call(&op["fn"])?;
+            let arg = (name == "append").then(|| arg.as_str().unwrap().to_owned());
+            let supplier = move |()| {
+                let arg = arg.clone();
+                Ok(move |_: &mut RowContext<'_>, k: &Key, v: Option<Val>| {
+                    let shown = v.as_ref().map_or("null".to_owned(), text);
+                    Ok(match &arg {
+                        Some(arg) => v.map(|v| Val::Text(text(&v) + arg)),
+                        None => Some(Val::Text(format!("{}:{shown}", text(k.as_ref().unwrap())))),
+                    })
+                })
+            };
+            let t = match m {
+                Some(m) => t.transform_values_materialized((), supplier, m),
+                None => t.transform_values((), supplier),
+            };
+            Made::Rows(t, k, Kind::Text)
         }
         _ => return None,
     })
@@ -417,8 +451,14 @@ fn rows_op(op: &Json, verb: &str, t: Table<Key, Val, Deletes>, (k, v): (Kind, Ki
 
 fn sums_op(op: &Json, verb: &str, t: Table<Key, Key, Upserts>, (k, v): (Kind, Kind)) -> Option<Made> {
     let f = predicate(&op["fn"])?;
-    let m = materialized(op, k, nullable(v))?;
-    (verb == "filter").then(|| Made::Filtered(t.filter_materialized(f, m), k, v))
+    let m = op["store"].as_str().and_then(|_| materialized(op, k, nullable(v)));
+    (verb == "filter").then(|| {
+        let t = match m {
+            Some(m) => t.filter_materialized(f, m),
+            None => t.filter(f),
+        };
+        Made::Filtered(t, k, v)
+    })
 }
 
 type Predicate = Arc<dyn Fn(&Key, &Key) -> bool + Send + Sync>;
