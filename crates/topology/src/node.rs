@@ -21,6 +21,9 @@ pub(crate) struct TaskCx<'a> {
     pub(crate) shared: &'a mut [Slot],
     pub(crate) scratch: &'a mut Scratch,
     pub(crate) task: TaskIdentity,
+    /// The change of a row that is being forwarded is of its latest version. Only the rows of a versioned table can be others, so only
+    /// nodes behind one look at it.
+    pub(crate) latest: bool,
 }
 
 /// Tells handles and walks of another topology or another call apart.
@@ -48,6 +51,7 @@ impl TaskCx<'_> {
             shared: &mut *self.shared,
             scratch: &mut *self.scratch,
             task: self.task,
+            latest: self.latest,
         }
     }
 

@@ -24,4 +24,6 @@ mod support;
 mod suppress;
 mod tables;
 mod time;
+mod transforms;
+mod versioned_tables;
 mod windows;

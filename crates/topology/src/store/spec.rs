@@ -85,6 +85,16 @@ impl StoreType {
     }
 }
 
+/// In which format the DSL's stores keep their rows; see [`Builder::store_format`](crate::Builder::store_format).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreFormat {
+    /// With the event time of their last update; sessions without, since their end is that.
+    #[default]
+    Plain,
+    /// With the headers of their last update as well (KIP-1285).
+    Headers,
+}
+
 /// For how long a store keeps its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Retention {
