@@ -3,6 +3,7 @@
 //! | program | what it shows |
 //! |---|---|
 //! | `word-count` | the DSL: lines are cut into words, the words grouped and counted |
+//! | `dedup` | one operator that keeps what it needs to know: copies of an order are dropped |
 //! | `fraud-detection` | the Processor API: a store, timers by event time and by the wall clock, children by name |
 //!
 //! `cargo run -p millpond-example-basics --bin word-count` runs one, on a broker in its own process. An application of yours

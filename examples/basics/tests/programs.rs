@@ -21,3 +21,9 @@ fn fraud_detection() {
     let expected = ["card 4711 spent 110000 cents within ten minutes", "cards watched: 1"];
     prints(env!("CARGO_BIN_EXE_fraud-detection"), &expected);
 }
+
+#[test]
+fn dedup() {
+    let expected = ["ada ordered a kettle (7f3a)", "ben ordered a chair (91c0)", "ada ordered a kettle (e2d4)"];
+    prints(env!("CARGO_BIN_EXE_dedup"), &expected);
+}
