@@ -37,6 +37,8 @@ pub(crate) struct StorePlan {
     pub(crate) format: ValueFormat,
     /// `None`: not logged.
     pub(crate) changelog: Option<String>,
+    /// For how long the broker keeps a record of the changelog, by the record's time (milliseconds); `None`: whatever its age.
+    pub(crate) changelog_keeps: Option<i64>,
     /// The changelog that a store which is not logged may have had.
     pub(crate) former_changelog: Option<String>,
     pub(crate) caching: bool,

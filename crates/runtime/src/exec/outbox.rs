@@ -9,6 +9,7 @@ use millpond_topology::{self as topology, Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::ChangelogRoute;
 use crate::output::Collector;
 use crate::state::Entry;
 use crate::task::stores::LogFormat;
@@ -30,25 +31,30 @@ pub(crate) struct Routes {
     /// By sink; `None` for sinks of other sub-topologies.
     pub(crate) sinks: Vec<Option<SinkRoute>>,
     /// By the task's stores; `None` for stores without a changelog.
-    pub(crate) changelogs: Vec<Option<(String, TopicId)>>,
+    pub(crate) changelogs: Vec<Option<ChangelogRoute>>,
     /// The task's partition: that of its changelogs.
     pub(crate) partition: i32,
     pub(crate) cut: CutBytes,
 }
 
 impl Routes {
+    /// Tells the changelogs the time.
+    pub(crate) fn look_at(&mut self, wall: i64) {
+        self.changelogs.iter_mut().flatten().for_each(|log| log.look_at(wall));
+    }
+
     /// Gives a write to a store, by its place among the task's stores, to the worker's producer: its changelog record. It is
     /// lent by an overlay that holds it for good, so it need not wait in the arena. `key` is where a key is written that is
     /// another one there.
     pub(crate) fn log(
-        &self,
+        &mut self,
         collector: &mut Collector,
         store: usize,
         format: LogFormat,
         entry: Entry<'_>,
         key: &mut Vec<u8>,
     ) -> Result {
-        let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
+        let Some(Some(route)) = self.changelogs.get_mut(store) else { return Ok(()) };
         let damaged = |e| Error::store("write a changelog record", e);
         let key = format.rows.key_to_log(entry.key, key).map_err(damaged)?;
         let change = Change { key, value: entry.value, timestamp: entry.timestamp };
@@ -58,8 +64,9 @@ impl Routes {
             let header = header.map_err(damaged)?;
             headers.push(Header { name: header.key, value: header.value });
         }
+        route.written(logged.timestamp);
         collector.send(&Outgoing {
-            topic: *topic,
+            topic: route.id,
             partition: self.partition,
             timestamp: logged.timestamp,
             key: Some(logged.key),

@@ -262,7 +262,7 @@ impl Task {
     /// Keeps what a record did: store writes into the interval, changes and outputs to the producer.
     pub(super) fn keep(&mut self, collector: &mut Collector) -> Result {
         self.timers.record_done();
-        let (routes, key, mut logged) = (&self.routes, &mut self.log_key, Ok(()));
+        let (routes, key, mut logged) = (&mut self.routes, &mut self.log_key, Ok(()));
         if !self.outbox.is_empty() {
             self.outbox.hand_over(collector, routes)?;
         }
@@ -295,6 +295,7 @@ impl Task {
     /// It begins to run, or goes on with it.
     pub(crate) fn begin_reading(&mut self, wall: i64) {
         self.read_at = wall;
+        self.routes.look_at(wall);
     }
 
     /// Calls all punctuations of a clock that are due. Each is atomic like a record; it has no record to skip, so with the

@@ -32,7 +32,13 @@ pub(crate) fn resolve(topology: &Topology, settings: &Settings, broker: &dyn Bro
     let wanted = internal_topics(topology, settings, &internal.internal)?;
     create(&mut *admin, &wanted)?;
     partitions.extend(wanted.iter().map(|t| (t.name.clone(), t.partitions)));
-    Ok(Plan { subs: (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect() })
+    let mut subs: Vec<_> =
+        (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect();
+    for store in subs.iter_mut().flat_map(|sub| &mut sub.stores) {
+        let changelog = wanted.iter().find(|topic| Some(&topic.name) == store.changelog.as_ref());
+        store.changelog_keeps = changelog.and_then(InternalTopic::deletes_after_ms);
+    }
+    Ok(Plan { subs })
 }
 
 /// Partition counts of the topics that are the user's. All must exist: nobody but the user knows how they have to be.
@@ -126,6 +132,7 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             engine: def.engine.clone(),
             format: value_format(def.kind),
             changelog: changelog_of(def, true),
+            changelog_keeps: None,
             former_changelog: changelog_of(def, false),
             caching: def.caching,
             forwards: def.owner.is_some(),

@@ -151,6 +151,7 @@ mod tests {
             engine: None,
             format: ValueFormat::Plain,
             changelog: None,
+            changelog_keeps: None,
             former_changelog: None,
             caching: false,
             forwards: false,
