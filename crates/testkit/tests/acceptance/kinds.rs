@@ -454,6 +454,26 @@ fn changelogs_have_the_configs_of_their_kind() {
     assert_eq!(configs(&started(ttl)), "cleanup.policy=compact");
 }
 
+/// By its own clock a broker deletes what is older than a changelog keeps: a replay of old events is not kept at all.
+#[test]
+fn records_that_their_changelog_does_not_keep_are_counted() {
+    let window = || StoreSpec::window("s", ms(100), ms(10), Utf8, I64);
+    let not_kept = |spec: StoreSpec<Window<String, i64>>, wall, times: &[i64]| {
+        let body = |store: &StoreRef<Window<String, i64>>, cx: &mut Cx<'_, _>, r: Record<String, i64>| {
+            cx.store(store)?.put(&r.key, r.timestamp, &r.value).map(drop)
+        };
+        let driver = over(spec, body).start_time(wall);
+        let driver = driver.setting("windowstore.changelog.additional.retention.ms", "50").build().unwrap();
+        times.iter().for_each(|time| pipe(&driver, &[("k", 1, *time)]));
+        driver.count(Counter::ChangelogNotKeptTotal)
+    };
+    assert_eq!(not_kept(window(), 1_000, &[849, 850, 900, 851]), 1, "the store's retention, and as much as was added");
+    assert_eq!(not_kept(window(), 1_000, &[10, 20, 30]), 3);
+    assert_eq!(not_kept(window().logging([("cleanup.policy", "compact")]), 1_000, &[10, 20, 30]), 0);
+    assert_eq!(not_kept(window().logging([("retention.ms", "-1")]), 1_000, &[10, 20, 30]), 0);
+    assert_eq!(not_kept(window().logging_disabled(), 1_000, &[10, 20, 30]), 0);
+}
+
 #[test]
 fn b105_expired_rows_get_tombstones_and_never_come_back() {
     for (guarantee, caching) in BOTH.into_iter().flat_map(|g| [(g, 0), (g, 1 << 20)]) {
