@@ -105,6 +105,8 @@ struct Held {
     partition: Option<i32>,
     timestamp: i64,
     key: Option<Range<usize>>,
+    /// What the default partitioner goes by, if that is not the key.
+    partitioned_by: Option<Range<usize>>,
     value: Option<Range<usize>>,
     headers: Headers,
 }
@@ -142,8 +144,18 @@ impl Outbox {
     pub(crate) fn push(&mut self, out: &Out<'_>) -> topology::Result {
         let topic = out.topic.map(|topic| self.met.find(topic)).transpose()?;
         let (key, value) = (self.keep(out.key), self.keep(out.value));
+        let partitioned_by = self.keep(out.partitioned_by);
         let Out { sink, partition, timestamp, headers, .. } = *out;
-        self.held.push(Held { sink, topic, partition, timestamp, key, value, headers: headers.clone() });
+        self.held.push(Held {
+            sink,
+            topic,
+            partition,
+            timestamp,
+            key,
+            partitioned_by,
+            value,
+            headers: headers.clone(),
+        });
         Ok(())
     }
 
@@ -160,7 +172,7 @@ impl Outbox {
                     Arc::clone(route.ok_or_else(|| unknown_sink(held.sink))?)
                 }
             };
-            let partition = choose(&target, held.partition, key, &mut round_robin)?;
+            let partition = choose(&target, held.partition, bytes(&held.partitioned_by).or(key), &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
             headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
             if target.tagged {

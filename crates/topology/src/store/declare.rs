@@ -61,7 +61,7 @@ impl<K: 'static, V: 'static> StoreSpec<Versioned<K, V>> {
     pub fn versioned(name: &str, history_retention: Duration, key: impl Serde<K>, value: impl Serde<V>) -> Self {
         let mut spec = Self::new(name, serdes(key, value, Stamped::new));
         let millis = if history_retention.is_zero() { 0 } else { spec.millis("history retention", history_retention) };
-        spec.def.retention = Some(Retention { millis, duplicates: false });
+        spec.def.retention = Some(Retention::of_millis(millis));
         spec
     }
 }
@@ -131,7 +131,7 @@ impl<K: 'static, V: 'static> StoreSpec<SessionWithHeaders<K, V>> {
 impl<T: StoreKind> StoreSpec<T> {
     fn kept_for(mut self, what: &str, duration: Duration) -> Self {
         let millis = self.millis(what, duration);
-        self.def.retention = Some(Retention { millis, duplicates: false });
+        self.def.retention = Some(Retention::of_millis(millis));
         self
     }
 

@@ -20,7 +20,7 @@ fn plan(name: &str, index: u32, kind: StoreType, retention: Option<i64>) -> Stor
         index: StoreIndex(index),
         name: name.to_owned(),
         kind,
-        retention: retention.map(|millis| Retention { millis, duplicates: false }),
+        retention: retention.map(Retention::of_millis),
         hold: None,
         engine: None,
         format: ValueFormat::Plain,
