@@ -25,6 +25,7 @@ pub(crate) mod prefix {
     pub(crate) const TABLE_SOURCE: &str = "KTABLE-SOURCE-";
     pub(crate) const TABLE_FILTER: &str = "KTABLE-FILTER-";
     pub(crate) const TABLE_MAP_VALUES: &str = "KTABLE-MAPVALUES-";
+    pub(crate) const TABLE_TRANSFORM_VALUES: &str = "KTABLE-TRANSFORMVALUES-";
     pub(crate) const TABLE_SELECT: &str = "KTABLE-SELECT-";
     pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
     pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";

@@ -21,6 +21,9 @@ pub(crate) struct TaskCx<'a> {
     pub(crate) shared: &'a mut [Slot],
     pub(crate) scratch: &'a mut Scratch,
     pub(crate) task: TaskIdentity,
+    /// The change of a row that is being forwarded is of its latest version. Only the rows of a versioned table can be others, so only
+    /// nodes behind one look at it.
+    pub(crate) latest: bool,
 }
 
 /// Tells handles and walks of another topology or another call apart.
@@ -48,6 +51,7 @@ impl TaskCx<'_> {
             shared: &mut *self.shared,
             scratch: &mut *self.scratch,
             task: self.task,
+            latest: self.latest,
         }
     }
 
@@ -257,6 +261,8 @@ pub(crate) type Build = Arc<dyn Fn(&mut BuildCx<'_>) -> Result<Built> + Send + S
 pub(crate) struct BuildCx<'a> {
     pub(crate) name: &'a Arc<str>,
     pub(crate) node: NodeIndex,
+    /// Of a source or a sink: the how many-eth it is.
+    pub(crate) number: u32,
     /// The names of the children, in order.
     pub(crate) names: Vec<&'a str>,
     pub(crate) children: Vec<Box<dyn Any + Send>>,

@@ -58,6 +58,7 @@ impl TaskGraph {
             shared: &mut self.shared,
             scratch: &mut self.scratch,
             task: TaskIdentity { topology: self.topology, call: self.calls },
+            latest: true,
         };
         let done = root.receive(&mut cx, raw);
         self.settled(port, done)
@@ -150,6 +151,7 @@ impl TaskGraph {
             shared: &mut self.shared,
             scratch: &mut self.scratch,
             task: TaskIdentity { topology: self.topology, call: self.calls },
+            latest: true,
         };
         root.visit(&mut cx, &way.path, event)
     }

@@ -75,6 +75,10 @@ impl<'a> Wiring<'a> {
             origin: facts.origin,
             wants_old: facts.wants_old,
             has_old: facts.has_old,
+            number: match node.spec.kind {
+                NodeKind::Source(number) | NodeKind::Sink(number) => index(number),
+                NodeKind::Processor => 0,
+            },
             behind_cache: facts.caches.iter().any(|store| port.cached(*store)),
             port,
         };

@@ -8,6 +8,7 @@ mod grouped_table;
 mod options;
 mod output;
 mod repartition;
+mod row_store;
 mod split;
 mod stream;
 mod suppress;

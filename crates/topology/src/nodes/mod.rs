@@ -27,10 +27,10 @@ pub(crate) use sink::{Partitioner, SinkNode, TopicChooser};
 pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
 pub(crate) use suppress::{Room, SuppressNode, SuppressSpec, Wait, WhenFull};
-pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
+pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode, TransformNode};
 pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, TryRemoveWith, Uncount};
 pub(crate) use table_select::{SelectFn, TableSelectNode};
-pub(crate) use table_store::TableStore;
+pub(crate) use table_store::{RowFormat, RowKind, TableStore};
 pub(crate) use windowed::{
     Emission, FoldRef, Merge, SessionAggregate, SessionRows, TrySessionAggregate, WindowRows, WindowedAggregation,
     WindowedNode,
