@@ -327,7 +327,7 @@ impl Task {
             let input = self
                 .inputs
                 .iter()
-                .find(|i| store.plan.reuses_source && store.plan.changelog.as_ref() == Some(&i.topic));
+                .find(|i| store.plan.reuses_source && store.plan.changelog.as_deref() == Some(&*i.topic));
             let end = input.map(|input| input.next).or(*end);
             if let (Some(topic), Some(end)) = (&store.plan.changelog, end) {
                 shard.metadata.set_changelog(topic, 0, self.id.partition, end);
