@@ -296,6 +296,7 @@ impl Worker {
         }
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             (task.dirty, task.commit_requested) = (false, false);
+            task.tell_buffers(&*self.shared.ports.metrics);
         }
         self.collector.committed();
         let now = self.shared.ports.clock.now();
