@@ -10,7 +10,7 @@ use crate::node::{Build, CloneFn, EdgeFn, edge};
 use crate::problem::{Problem, ProblemKind};
 use crate::serde::SerdeId;
 use crate::store::{StoreDef, StoreFormat};
-use crate::topology::{OffsetReset, Topic};
+use crate::topology::{OffsetReset, SinkTopic, Topic};
 
 /// A type, to be compared and to be named in a message.
 #[derive(Clone, Copy)]
@@ -131,7 +131,7 @@ pub(crate) struct SourceEntry {
 
 pub(crate) struct SinkEntry {
     pub(crate) node: usize,
-    pub(crate) topic: Topic,
+    pub(crate) topic: SinkTopic,
     pub(crate) partitioner: bool,
 }
 
@@ -171,6 +171,8 @@ pub(crate) struct Graph {
     pub(crate) stores: Vec<StoreEntry>,
     pub(crate) repartitions: Vec<RepartitionEntry>,
     pub(crate) problems: Vec<Problem>,
+    /// State must not have generated names.
+    pub(crate) explicit_names: bool,
 }
 
 impl Default for Graph {
@@ -186,6 +188,7 @@ impl Default for Graph {
             stores: Vec::new(),
             repartitions: Vec::new(),
             problems: Vec::new(),
+            explicit_names: false,
         }
     }
 }
@@ -233,16 +236,14 @@ impl Graph {
         }
     }
 
-    /// Adds the node that takes what its parent does not forward but puts aside: messages of type `T`, which it hands on.
-    pub(crate) fn add_side<T: 'static>(&mut self, parent: usize, spec: NodeSpec) -> usize {
-        let id = self.add::<T, T>(NodeSpec { parents: Vec::new(), ..spec });
-        if let Some(node) = self.nodes.get_mut(id) {
+    /// Makes a node that was added without a parent the one that takes what `parent` does not forward but puts aside.
+    pub(crate) fn put_aside(&mut self, parent: usize, side: usize) {
+        if let Some(node) = self.nodes.get_mut(side) {
             node.spec.parents.push(parent);
         }
         if let Some(parent) = self.nodes.get_mut(parent) {
-            parent.side = Some(id);
+            parent.side = Some(side);
         }
-        id
     }
 
     /// From now on the node may have several children.
@@ -321,7 +322,8 @@ impl Graph {
 
     /// Registers a source's topics; the node is added by the caller under the number returned.
     pub(crate) fn add_source(&mut self, entry: SourceEntry) -> usize {
-        for topic in &entry.topics {
+        // Of two repartition topics with one name was told when they were added.
+        for topic in entry.topics.iter().filter(|t| !t.internal) {
             self.check_name("a topic", &topic.name);
             let taken = self.sources.iter().find(|s| s.topics.contains(topic)).map(|s| s.node);
             if let Some(other) = taken {
@@ -341,7 +343,9 @@ impl Graph {
     }
 
     pub(crate) fn add_sink(&mut self, entry: SinkEntry) -> usize {
-        self.check_name("a topic", &entry.topic.name);
+        if let SinkTopic::Fixed(topic) = &entry.topic {
+            self.check_name("a topic", &topic.name);
+        }
         self.sinks.push(entry);
         self.sinks.len() - 1
     }
@@ -357,9 +361,15 @@ impl Graph {
             self.repartitions.push(entry);
             return true;
         };
+        let made = |r: &RepartitionEntry| match r.partitions {
+            Some(n) => format!("behind `{}` with {n} partitions", r.parent),
+            None => format!("behind `{}`", r.parent),
+        };
         let message = format!(
-            "the repartition topic `{}` is made twice: behind `{}` and behind `{}`; name them differently",
-            entry.name, other.parent, entry.parent
+            "the repartition topic `{}` is made twice: {} and {}; name them differently",
+            entry.name,
+            made(other),
+            made(&entry)
         );
         self.problem(ProblemKind::Clash, message);
         false
@@ -379,7 +389,8 @@ impl Graph {
                 format!("the source of {}", topics.unwrap_or_default())
             }
             NodeKind::Sink(at) => {
-                format!("the sink to {}", self.sinks.get(at).map(|s| topic(&s.topic)).unwrap_or_default())
+                let fixed = self.sinks.get(at).and_then(|s| s.topic.fixed());
+                format!("the sink to {}", fixed.map_or_else(|| "a topic of each record".to_owned(), topic))
             }
             NodeKind::Processor => {
                 let names: Vec<_> =

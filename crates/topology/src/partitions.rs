@@ -80,7 +80,7 @@ impl Topology {
 
     /// The widest topic read by the sub-topologies that write to this one, once all of those are known.
     fn count_of(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
-        let writers = || self.sinks().iter().filter(|s| s.topic == *topic).map(|s| s.sub);
+        let writers = || self.sinks().iter().filter(|s| s.topic.fixed() == Some(topic)).map(|s| s.sub);
         let read = |s: &&SourceDef| writers().any(|sub| sub == s.sub);
         let counts = self.sources().iter().filter(read).flat_map(|s| &s.topics).map(|t| known.get(t).copied());
         counts.collect::<Option<Vec<_>>>()?.into_iter().max()

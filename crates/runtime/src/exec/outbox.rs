@@ -1,20 +1,25 @@
 //! Records that leave a task: held back in an arena until the input record has returned, then handed to the producer.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use millpond_broker_api::{Header, Outgoing, TopicId};
 use millpond_changelog::{CUT_HEADER, Change, CutBytes, partition_for_key};
-use millpond_topology::{Headers, Out, SinkIndex};
+use millpond_topology::{self as topology, Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::handler::Origin;
 use crate::output::Collector;
 use crate::state::Entry;
 use crate::task::stores::LogFormat;
+use crate::topics::{Met, MetTopics};
 
 /// Where the records of a sink go.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct SinkRoute {
+    /// The node's name.
+    pub(crate) node: Arc<str>,
     pub(crate) topic: String,
     pub(crate) id: TopicId,
     pub(crate) partitions: i32,
@@ -26,7 +31,9 @@ pub(crate) struct SinkRoute {
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     /// By sink; `None` for sinks of other sub-topologies.
-    pub(crate) sinks: Vec<Option<SinkRoute>>,
+    pub(crate) sinks: Vec<Option<Arc<SinkRoute>>>,
+    /// The sinks that choose a topic for each record, and the names of their nodes.
+    pub(crate) choosing: Vec<(SinkIndex, Arc<str>)>,
     /// By the task's stores; `None` for stores without a changelog.
     pub(crate) changelogs: Vec<Option<(String, TopicId)>>,
     /// The task's partition: that of its changelogs.
@@ -35,6 +42,18 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
+    /// Where a record goes whose sink has chosen this topic.
+    fn met(&self, sink: SinkIndex, met: &Met, collector: &mut Collector) -> Result<SinkRoute> {
+        let (_, node) = self.choosing.iter().find(|(s, _)| *s == sink).ok_or_else(|| unknown_sink(sink))?;
+        Ok(SinkRoute {
+            node: Arc::clone(node),
+            topic: met.name.to_string(),
+            id: collector.topic(&met.name),
+            partitions: met.partitions,
+            tagged: false,
+        })
+    }
+
     /// Gives a write to a store, by its place among the task's stores, to the worker's producer: its changelog record. It is
     /// lent by an overlay that holds it for good, so it need not wait in the arena. `key` is where a key is written that is
     /// another one there.
@@ -70,6 +89,8 @@ impl Routes {
 
 struct Held {
     sink: SinkIndex,
+    /// What was chosen, if the sink chooses its topics.
+    topic: Option<Met>,
     /// What the user's partitioner has chosen.
     partition: Option<i32>,
     timestamp: i64,
@@ -79,8 +100,8 @@ struct Held {
 }
 
 /// The arena. Empty between two records but for its memory.
-#[derive(Default)]
 pub(crate) struct Outbox {
+    pub(super) met: Arc<MetTopics>,
     bytes: Vec<u8>,
     held: Vec<Held>,
     /// For records without a key: the partition moves on with each of them.
@@ -88,6 +109,10 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
+    pub(crate) fn new(met: Arc<MetTopics>) -> Self {
+        Self { met, bytes: Vec::new(), held: Vec::new(), round_robin: 0 }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -103,28 +128,41 @@ impl Outbox {
         Some(start..self.bytes.len())
     }
 
-    pub(crate) fn push(&mut self, out: &Out<'_>) {
+    /// Keeps a copy of the record. A topic that was chosen for it and is not there is an error of the record.
+    pub(crate) fn push(&mut self, out: &Out<'_>) -> topology::Result {
+        let topic = out.topic.map(|topic| self.met.find(topic)).transpose()?;
         let (key, value) = (self.keep(out.key), self.keep(out.value));
         let Out { sink, partition, timestamp, headers, .. } = *out;
-        self.held.push(Held { sink, partition, timestamp, key, value, headers: headers.clone() });
+        self.held.push(Held { sink, topic, partition, timestamp, key, value, headers: headers.clone() });
+        Ok(())
     }
 
-    /// Gives all records to the worker's producer, in order, and forgets them.
-    pub(crate) fn hand_over(&mut self, collector: &mut Collector, routes: &Routes) -> Result {
+    /// Gives all records to the worker's producer, in order, and forgets them. `origin`: what they are the outputs of.
+    pub(crate) fn hand_over(&mut self, collector: &mut Collector, routes: &Routes, origin: Origin<'_>) -> Result {
         let mut round_robin = self.round_robin;
         for held in &self.held {
             let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
             let (key, value) = (bytes(&held.key), bytes(&held.value));
-            let route = routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref);
-            let route = route.ok_or_else(|| unknown_sink(held.sink))?;
-            let partition = choose(route, held.partition, key, &mut round_robin)?;
+            let target = match &held.topic {
+                Some(met) => Arc::new(routes.met(held.sink, met, collector)?),
+                None => {
+                    let route = routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref);
+                    Arc::clone(route.ok_or_else(|| unknown_sink(held.sink))?)
+                }
+            };
+            let partition = choose(&target, held.partition, key, &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
             headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
-            if route.tagged {
+            if target.tagged {
                 headers.push(Header { name: CUT_HEADER, value: Some(routes.cut.as_slice()) });
             }
-            let (topic, timestamp) = (route.id, held.timestamp);
-            collector.send(&Outgoing { topic, partition, timestamp, key, value, headers: &headers, tag: 0 })?;
+            let (topic, timestamp) = (target.id, held.timestamp);
+            let record = Outgoing { topic, partition, timestamp, key, value, headers: &headers, tag: 0 };
+            if target.tagged {
+                collector.send(&record)?
+            } else {
+                collector.send_output(&record, &target, origin)?
+            };
         }
         self.round_robin = round_robin;
         self.clear();
@@ -147,17 +185,17 @@ fn unknown_sink(sink: SinkIndex) -> Error {
 }
 
 /// The partition that a user chose, or murmur2 of the key, or for a record without a key one after the other.
-fn choose(route: &SinkRoute, chosen: Option<i32>, key: Option<&[u8]>, round_robin: &mut i32) -> Result<i32> {
+fn choose(target: &SinkRoute, chosen: Option<i32>, key: Option<&[u8]>, round_robin: &mut i32) -> Result<i32> {
     match (chosen, key) {
-        (Some(p), _) if (0..route.partitions).contains(&p) => Ok(p),
+        (Some(p), _) if (0..target.partitions).contains(&p) => Ok(p),
         (Some(p), _) => Err(Error::new(ErrorKind::Record, "choose a partition")
-            .with("topic", &route.topic)
+            .with("topic", &target.topic)
             .with("partition", p)
-            .with("partitions", route.partitions)
+            .with("partitions", target.partitions)
             .remedy("a partitioner answers with a number from 0 to the partition count")),
-        (None, Some(key)) => Ok(partition_for_key(key, route.partitions)),
+        (None, Some(key)) => Ok(partition_for_key(key, target.partitions)),
         (None, None) => {
-            *round_robin = (*round_robin + 1) % route.partitions.max(1);
+            *round_robin = (*round_robin + 1) % target.partitions.max(1);
             Ok(*round_robin)
         }
     }

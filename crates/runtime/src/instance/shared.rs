@@ -12,6 +12,7 @@ use super::engines::engines_in_use;
 use super::memory::Memory;
 use super::{Closing, InstanceSpec};
 use crate::error::{Error, ErrorKind, Result};
+use crate::handler::Handlers;
 use crate::output::Collector;
 use crate::plan::Plan;
 use crate::ports::{Bug, FailPoint, Ports};
@@ -19,7 +20,7 @@ use crate::settings::{Guarantee, Settings};
 use crate::state::StateDir;
 use crate::task::TaskId;
 use crate::task::locks::{TaskHold, TaskLocks};
-use crate::topics;
+use crate::topics::{self, MetTopics};
 
 /// What the member and all workers of an instance share.
 pub(crate) struct Shared {
@@ -29,8 +30,12 @@ pub(crate) struct Shared {
     pub(crate) broker: Arc<dyn Broker>,
     pub(super) engines: Vec<Arc<dyn Engine>>,
     pub(crate) ports: Ports,
+    /// Who decides about records that fail.
+    pub(crate) handlers: Arc<Handlers>,
     state_dir: Option<StateDir>,
     pub(crate) memory: Memory,
+    /// Topics that sinks have chosen.
+    pub(crate) met: Arc<MetTopics>,
     pub(crate) commit_interval: Duration,
     pub(crate) locks: TaskLocks,
     /// How long is left when the instance is being closed.
@@ -50,7 +55,8 @@ impl Shared {
     pub(super) fn new(spec: InstanceSpec) -> Result<Self> {
         let InstanceSpec { settings, topology, broker, engines, ports } = spec;
         settings.validate()?;
-        let plan = topics::resolve(&topology, &settings, &*broker)?;
+        let handlers = Handlers::new(&settings, &ports)?;
+        let plan = topics::resolve(&topology, &settings, handlers.topics(), &*broker)?;
         let memory = Memory::new(&settings, engines_in_use(&plan, &engines, &settings)?)?;
         let mut draw = || ports.random.draw();
         let state_dir = match &settings.state_dir {
@@ -63,6 +69,7 @@ impl Shared {
             group: settings.application_id.as_str().into(),
             plan: Arc::new(plan),
             memory,
+            met: Arc::new(MetTopics::new(Arc::clone(&broker))),
             commit_interval: settings.effective_commit_interval(),
             locks: TaskLocks::default(),
             closing: Arc::new(Closing::new(ports.clock.clone(), settings.request_timeout)),
@@ -73,6 +80,7 @@ impl Shared {
             broker,
             engines,
             ports,
+            handlers: Arc::new(handlers),
             state_dir,
             process_id,
             instance_id,
@@ -116,7 +124,7 @@ impl Shared {
         };
         let producer =
             self.broker.producer(&options).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;
-        Ok(Collector::new(producer, Arc::clone(&self.closing)))
+        Ok(Collector::new(producer, self))
     }
 
     fn transactional_id(&self, worker: usize) -> String {

@@ -8,11 +8,11 @@ use crate::dsl::at::At;
 use crate::graph::{NodeKind, NodeSpec, RepartitionEntry, SinkEntry, SourceEntry};
 use crate::names::{self, prefix};
 use crate::node::{Build, Built};
-use crate::nodes::{Extractor, NullKeyFilter, Partitioner, SinkNode, SourceNode, StreamRoot};
+use crate::nodes::{Extractor, NullKeyFilter, Partitioner, SinkNode, SourceNode, StreamRoot, TopicChooser};
 use crate::port::SinkIndex;
 use crate::record::Record;
 use crate::serde::{AnySerde, Coder};
-use crate::topology::{Topic, index};
+use crate::topology::{SinkTopic, Topic, index};
 
 /// A repartition topic and its two ends.
 pub(crate) struct Cut<K, V> {
@@ -119,7 +119,7 @@ impl<K: 'static, V: 'static> Cut<K, V> {
     }
 }
 
-/// Adds a sink behind `at`.
+/// Adds a sink to one topic behind `at`.
 pub(crate) fn add_sink<K: 'static, V: 'static>(
     at: &At,
     name: String,
@@ -128,28 +128,41 @@ pub(crate) fn add_sink<K: 'static, V: 'static>(
     value: AnySerde<V>,
     partitioner: Option<Partitioner<K, V>>,
 ) {
-    let mut graph = at.graph();
-    let node = graph.nodes.len();
-    let sink = graph.add_sink(SinkEntry { node, topic, partitioner: partitioner.is_some() });
-    let parents = vec![at.node];
-    add_sink_node(&mut graph, name, sink, parents, (Coder::key(key), Coder::value(value)), partitioner);
+    let coders = (Coder::key(key), Coder::value(value));
+    add_sink_to(&mut at.graph(), name, SinkTopic::Fixed(topic), vec![at.node], coders, partitioner.into());
 }
 
-/// Adds the node of a registered sink.
-pub(crate) fn add_sink_node<K: 'static, V: 'static>(
+/// What a sink lets the user choose for each record.
+pub(crate) struct Choice<K, V> {
+    pub(crate) partitioner: Option<Partitioner<K, V>>,
+    pub(crate) topic: Option<TopicChooser<K, V>>,
+}
+
+impl<K, V> From<Option<Partitioner<K, V>>> for Choice<K, V> {
+    fn from(partitioner: Option<Partitioner<K, V>>) -> Self {
+        Self { partitioner, topic: None }
+    }
+}
+
+/// Adds a sink.
+pub(crate) fn add_sink_to<K: 'static, V: 'static>(
     graph: &mut crate::graph::Graph,
     name: String,
-    sink: usize,
+    topic: SinkTopic,
     parents: Vec<usize>,
     (key, value): (Coder<K>, Coder<V>),
-    partitioner: Option<Partitioner<K, V>>,
+    choice: Choice<K, V>,
 ) {
+    let node = graph.nodes.len();
+    let at = graph.add_sink(SinkEntry { node, topic, partitioner: choice.partitioner.is_some() });
+    let Choice { partitioner, topic } = choice;
     let build: Build = Arc::new(move |b| {
-        let (key, value, partitioner) = (key.clone(), value.clone(), partitioner.clone());
+        let (name, sink, key, value) = (b.name.clone(), SinkIndex(index(at)), key.clone(), value.clone());
+        let (partitioner, topic) = (partitioner.clone(), topic.clone());
         let reuse = key.identity().is_same(b.origin);
-        Ok(Built::node(SinkNode { name: b.name.clone(), sink: SinkIndex(index(sink)), key, value, partitioner, reuse }))
+        Ok(Built::node(SinkNode { name, sink, key, value, partitioner, topic, reuse }))
     });
     let mut spec = NodeSpec::processor(name, parents, build);
-    spec.kind = NodeKind::Sink(sink);
+    spec.kind = NodeKind::Sink(at);
     graph.add::<Record<K, V>, ()>(spec);
 }

@@ -39,7 +39,7 @@ fn names_and_partitions_are_kafka_streams() {
 
 fn check(name: &str, case: &Json, topology: &Topology) {
     let lines: Vec<_> = case["describe"].as_array().unwrap().iter().map(|l| l.as_str().unwrap()).collect();
-    assert_eq!(topology.describe().trim_end(), lines.join("\n"), "{name}");
+    assert_eq!(topology.describe().to_string().trim_end(), lines.join("\n"), "{name}");
 
     let partitions = topology.partitions(source_partitions).unwrap();
     let ours: BTreeMap<_, _> = topology
