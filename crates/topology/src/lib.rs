@@ -25,6 +25,7 @@ mod murmur3;
 mod names;
 mod node;
 mod nodes;
+mod optimize;
 mod partitions;
 mod port;
 mod problem;
@@ -42,14 +43,15 @@ pub use builder::Builder;
 pub use context::{Child, Context, Init};
 pub use describe::{Description, NodeDescription, NodeRole, SubTopologyDescription};
 pub use dsl::{
-    Consumed, Deletes, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced, Repartitioned,
-    SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Table, TableKind, TimeWindows, Upserts,
-    WindowedStream, Windowing,
+    BufferConfig, Consumed, Deletes, Eager, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced,
+    Repartitioned, SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Strict, Suppressed, Table,
+    TableKind, TimeWindows, Until, UntilTimeLimit, UntilWindowCloses, Upserts, WindowedStream, Windowing,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};
 pub use millpond_store_api::VersionPut;
 pub use murmur3::murmur3_128;
+pub use optimize::{Optimization, ReusedTopic};
 pub use partitions::Partitions;
 pub use port::{
     Drained, Dropped, Expiry, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata, Schedule,

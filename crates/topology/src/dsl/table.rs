@@ -137,6 +137,11 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         Self { at, key, value, rows: None, versioned: false, closing: None, kind: PhantomData }
     }
 
+    /// The node whose updates these are.
+    pub(crate) fn node(&self) -> usize {
+        self.at.node
+    }
+
     /// A table of windows or sessions.
     pub(crate) fn of_windows(at: At, key: AnySerde<K>, value: AnySerde<V>, rows: KeptRows, closing: Closing) -> Self {
         Self { rows: Some(rows), closing: Some(closing), ..Self::unkept(at, Some(key), Some(value)) }
@@ -265,6 +270,21 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         let spec = NodeSpec::processor(name, vec![self.at.node], build).keeping_key();
         let node = self.at.graph().add::<Record<K, Change<V>>, Record<K, D::Streamed<V>>>(spec);
         Stream { at: self.at.moved(node), rekeyed: false, key: self.key, value: self.value.map(D::serde) }
+    }
+
+    /// Where the table is, the serdes that are known, and when its windows close if it has some.
+    pub(crate) fn into_parts(self) -> (At, Option<AnySerde<K>>, Option<AnySerde<V>>, Option<Closing>) {
+        (self.at, self.key, self.value, self.closing)
+    }
+
+    /// A table of which nobody keeps the rows.
+    pub(crate) fn of_parts(
+        at: At,
+        key: Option<AnySerde<K>>,
+        value: Option<AnySerde<V>>,
+        closing: Option<Closing>,
+    ) -> Self {
+        Self { at, key, value, rows: None, closing, versioned: false, kind: PhantomData }
     }
 
     /// Where the table is, and its value's serde if that is known.

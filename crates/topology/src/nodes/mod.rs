@@ -8,6 +8,7 @@ mod op;
 mod sink;
 mod source;
 mod split;
+mod suppress;
 mod table;
 mod table_aggregate;
 mod table_select;
@@ -25,6 +26,7 @@ pub(crate) use op::{
 pub(crate) use sink::{Partitioner, SinkNode, TopicChooser};
 pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
+pub(crate) use suppress::{Room, SuppressNode, SuppressSpec, Wait, WhenFull};
 pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode, TransformNode};
 pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, TryRemoveWith, Uncount};
 pub(crate) use table_select::{SelectFn, TableSelectNode};
