@@ -78,6 +78,7 @@
 //! |---|---|
 //! | operators and the Processor API | [`topology`] |
 //! | stores for processors: their kinds, what each is for and costs | `docs/stores.md`; [`topology::StoreSpec`] declares them, views such as [`topology::WindowView`] read and write them |
+//! | what becomes of records that fail: handlers, retries, dead letters | `docs/errors.md`; [`runtime::ErrorHandler`] |
 //! | settings, state and progress of an application | [`runtime`] |
 //! | an engine of your own | [`store`] |
 //! | a broker of your own | [`broker`] |
@@ -141,10 +142,18 @@ pub use millpond_runtime::{App, Error, Result};
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-/// So do those of the page on stores.
+/// So do those of the pages on what a topology is made of, and how it is tested.
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/dsl.md")]
+#[doc = include_str!("../../../docs/processor-api.md")]
 #[doc = include_str!("../../../docs/stores.md")]
-mod stores {}
+#[doc = include_str!("../../../docs/testing.md")]
+mod pages {}
+
+/// Those of the page on errors.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/errors.md")]
+mod errors {}
 
 /// And those of the page on Kafka.
 #[cfg(all(doctest, feature = "kafka"))]

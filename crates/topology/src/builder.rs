@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::context::Init;
 use crate::dsl::{
-    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, add_sink_to, declare, processor_spec,
-    table_of_updates,
+    At, Consumed, Deletes, Kept, Materialized, Produced, Shared, Stream, Table, UpdateNames, add_sink_to, declare,
+    processor_spec, table_of_updates,
 };
 use crate::error::Result;
 use crate::freeze::freeze;
@@ -78,11 +78,9 @@ impl Builder {
         let user = consumed.name.take();
         let (source, table) = {
             let names = &mut self.0.borrow_mut().names;
-            if materialized.name.is_none() {
-                names.store(&format!("{topic}-"));
-            }
+            let store = materialized.name.clone().unwrap_or_else(|| names.store(&format!("{topic}-")));
             let source = names.choose(user.as_ref().map(|name| format!("{name}-source")), prefix::STREAM_SOURCE);
-            (source, names.choose(user, prefix::TABLE_SOURCE))
+            (source, UpdateNames { node: names.choose(user, prefix::TABLE_SOURCE), store })
         };
         let serdes = (consumed.key.clone(), consumed.value.clone());
         let reusable = reusable(topic, &consumed, &materialized);
@@ -293,7 +291,8 @@ fn reusable<K: 'static, V: 'static>(
     let (key, value) = (consumed.key.identity(), consumed.value.identity());
     let same_key = key.is_same(materialized.key.as_ref().map_or(key, |k| k.identity()));
     let same_value = materialized.value.as_ref().is_none_or(|v| v.identity().is_same(value));
-    if !(same_key && same_value && consumed.extractor.keeps_times()) {
+    let all = materialized.kept == Kept::AsNeeded;
+    if !(same_key && same_value && all && consumed.extractor.keeps_times()) {
         return None;
     }
     let (key, value) = (Coder::key(consumed.key.clone()), Coder::value(consumed.value.clone()));

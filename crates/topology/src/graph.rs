@@ -2,8 +2,8 @@
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::names::{self, Names};
 use crate::node::{Build, CloneFn, EdgeFn, edge};
@@ -62,6 +62,18 @@ pub(crate) enum Effect {
     Value,
 }
 
+/// A store that a table's node gets as soon as something needs its rows.
+pub(crate) struct OnDemand {
+    pub(crate) def: StoreDef,
+    /// The identity of the key's serde.
+    pub(crate) key: SerdeId,
+    /// Where the node finds the store, once it has one.
+    pub(crate) place: StorePlace,
+}
+
+/// The place of a node's store among those of the topology; empty as long as it has none.
+pub(crate) type StorePlace = Arc<OnceLock<usize>>;
+
 /// A node, as it is added.
 pub(crate) struct NodeSpec {
     pub(crate) name: String,
@@ -74,6 +86,7 @@ pub(crate) struct NodeSpec {
     /// It looks its store up with the record's key, written by a serde of this identity.
     pub(crate) lookup: Option<(usize, SerdeId)>,
     pub(crate) old: OldValues,
+    pub(crate) on_demand: Option<OnDemand>,
     /// It gives each message to one child only.
     pub(crate) routes: bool,
     pub(crate) build: Build,
@@ -90,6 +103,7 @@ impl NodeSpec {
             effect: Effect::Value,
             lookup: None,
             old: OldValues::default(),
+            on_demand: None,
             routes: false,
             build,
         }
@@ -249,16 +263,14 @@ impl Graph {
         }
     }
 
-    /// Adds the node that takes what its parent does not forward but puts aside: messages of type `T`, which it hands on.
-    pub(crate) fn add_side<T: 'static>(&mut self, parent: usize, spec: NodeSpec) -> usize {
-        let id = self.add::<T, T>(NodeSpec { parents: Vec::new(), ..spec });
-        if let Some(node) = self.nodes.get_mut(id) {
+    /// Makes a node that was added without a parent the one that takes what `parent` does not forward but puts aside.
+    pub(crate) fn put_aside(&mut self, parent: usize, side: usize) {
+        if let Some(node) = self.nodes.get_mut(side) {
             node.spec.parents.push(parent);
         }
         if let Some(parent) = self.nodes.get_mut(parent) {
-            parent.side = Some(id);
+            parent.side = Some(side);
         }
-        id
     }
 
     /// From now on the node may have several children.
@@ -301,6 +313,45 @@ impl Graph {
         }
         self.stores.push(StoreEntry { def, owner: None, by });
         self.stores.len() - 1
+    }
+
+    /// Something needs to know what the rows of a table were. If the table has no store, the ones that it is made of get theirs,
+    /// as far as they have none.
+    ///
+    /// # Errors
+    ///
+    /// The name of a table at or above this one of which nobody keeps the rows.
+    pub(crate) fn keep_rows(&mut self, table: usize) -> std::result::Result<(), Arc<str>> {
+        let Some(node) = self.nodes.get_mut(table) else { return Ok(()) };
+        let OldValues { gives, passes, .. } = node.spec.old;
+        let (name, on_demand) = (node.name.clone(), node.spec.on_demand.take());
+        if let Some(OnDemand { def, key, place }) = on_demand {
+            let store = self.add_store(def, format!("`{name}`"));
+            self.owns_store(table, store, key);
+            // It is empty: the node had no store.
+            let _ = place.set(store);
+            return Ok(());
+        }
+        match (gives, passes) {
+            (true, _) => Ok(()),
+            (false, true) => {
+                let parents = self.nodes.get(table).map(|n| n.spec.parents.clone()).unwrap_or_default();
+                parents.into_iter().try_for_each(|parent| self.keep_rows(parent))
+            }
+            (false, false) => Err(name),
+        }
+    }
+
+    /// A table's node keeps its rows in a store.
+    fn owns_store(&mut self, node: usize, store: usize, key: SerdeId) {
+        if let Some(entry) = self.stores.get_mut(store) {
+            entry.owner = Some(node);
+        }
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.spec.stores = vec![store];
+            node.spec.lookup = Some((store, key));
+            node.spec.old.gives = true;
+        }
     }
 
     /// Registers a source's topics; the node is added by the caller under the number returned.

@@ -297,7 +297,7 @@ impl Worker {
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             (task.dirty, task.commit_requested) = (false, false);
         }
-        self.collector.forget();
+        self.collector.committed();
         let now = self.shared.ports.clock.now();
         self.last_commit = now;
         let metrics = &self.shared.ports.metrics;
@@ -326,7 +326,7 @@ impl Task {
             let input = self
                 .inputs
                 .iter()
-                .find(|i| store.plan.reuses_source && store.plan.changelog.as_ref() == Some(&i.topic));
+                .find(|i| store.plan.reuses_source && store.plan.changelog.as_deref() == Some(&*i.topic));
             let end = input.map(|input| input.next).or(*end);
             if let (Some(topic), Some(end)) = (&store.plan.changelog, end) {
                 shard.metadata.set_changelog(topic, 0, self.id.partition, end);

@@ -51,17 +51,7 @@ impl<K: 'static, V: 'static> Cut<K, V> {
 
     /// Adds the nodes behind `at`; the answer is the new source.
     pub(crate) fn add(self, at: &At, generated: CutNames) -> At {
-        const SUFFIX: &str = "-repartition";
-        let topic = if self.base.ends_with(SUFFIX) { self.base.clone() } else { format!("{}{SUFFIX}", self.base) };
-        let entry = RepartitionEntry {
-            name: topic.clone(),
-            partitions: self.partitions,
-            configs: self.configs.clone(),
-            parent: at.node_name(),
-            mergeable: self.mergeable,
-            ends: None,
-        };
-        let fresh = at.graph().add_repartition(entry);
+        let (topic, fresh) = self.register(at);
         let names = if names::is_generated(&self.base) || !fresh {
             generated
         } else {
@@ -76,6 +66,30 @@ impl<K: 'static, V: 'static> Cut<K, V> {
             entry.ends = Some(CutEnds { filter, sink, source });
         }
         at.moved(source)
+    }
+
+    /// Adds a sink and a source only, behind what forwards no null keys.
+    pub(crate) fn add_unfiltered(self, at: &At, sink: String, source: String) -> At {
+        let (topic, _) = self.register(at);
+        let topic = Topic { name: topic, internal: true };
+        self.sink(at, sink, topic.clone());
+        at.moved(self.source(at, source, topic))
+    }
+
+    /// The topic's name; false if it is that of another one.
+    fn register(&self, at: &At) -> (String, bool) {
+        const SUFFIX: &str = "-repartition";
+        let name = if self.base.ends_with(SUFFIX) { self.base.clone() } else { format!("{}{SUFFIX}", self.base) };
+        let entry = RepartitionEntry {
+            name: name.clone(),
+            partitions: self.partitions,
+            configs: self.configs.clone(),
+            parent: at.node_name(),
+            mergeable: self.mergeable,
+            ends: None,
+        };
+        let fresh = at.graph().add_repartition(entry);
+        (name, fresh)
     }
 
     fn filter(&self, at: &At, name: String) -> usize {

@@ -9,7 +9,7 @@ use crate::dsl::grouped::{GroupedStream, Grouping};
 use crate::dsl::options::{Grouped, Materialized, Repartitioned};
 use crate::dsl::repartition::{Cut, CutNames};
 use crate::dsl::split::Split;
-use crate::dsl::table::{Table, Upserts, table_of_updates};
+use crate::dsl::table::{Table, UpdateNames, Upserts, table_of_updates};
 use crate::error::Result;
 use crate::graph::{Effect, NodeSpec};
 use crate::names::prefix;
@@ -291,9 +291,7 @@ impl<K: 'static, V: 'static> Stream<K, V> {
     /// [`Nullable`](crate::Nullable)) deletes the row.
     pub fn to_table(mut self, materialized: Materialized<K, V>) -> Table<K, V, Upserts> {
         let name = self.at.next_name(prefix::TO_TABLE);
-        if materialized.name.is_none() {
-            self.at.graph().names.store(prefix::TO_TABLE);
-        }
+        let store = materialized.name.clone().unwrap_or_else(|| self.at.graph().names.store(prefix::TO_TABLE));
         let key = materialized.key.clone().or(self.key);
         let key = self.at.serde(key, || missing("key", "to_table", &name, "Materialized"));
         let value = materialized.value.clone().or(self.value);
@@ -302,7 +300,7 @@ impl<K: 'static, V: 'static> Stream<K, V> {
             let names = CutNames::generate(&self.at);
             self.at = Cut::of(name.clone(), key.clone(), value.clone()).add(&self.at, names);
         }
-        table_of_updates(&self.at, name, Some, (key, value), materialized)
+        table_of_updates(&self.at, UpdateNames { node: name, store }, Some, (key, value), materialized)
     }
 
     /// Runs user code on each record, with the stores it declares; see [`Processor`].

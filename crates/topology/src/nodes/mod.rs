@@ -9,7 +9,10 @@ mod sink;
 mod source;
 mod split;
 mod table;
+mod table_aggregate;
+mod table_select;
 mod table_store;
+mod windowed;
 
 pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAggregate};
 pub(crate) use dedup::{Dedup, KeyAndId, Origin, OriginSerde};
@@ -23,4 +26,10 @@ pub(crate) use sink::{Partitioner, SinkNode, TopicChooser};
 pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
 pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
+pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, TryRemoveWith, Uncount};
+pub(crate) use table_select::{SelectFn, TableSelectNode};
 pub(crate) use table_store::TableStore;
+pub(crate) use windowed::{
+    Emission, FoldRef, Merge, SessionAggregate, SessionRows, TrySessionAggregate, WindowRows, WindowedAggregation,
+    WindowedNode,
+};
