@@ -142,7 +142,10 @@ fn b018_a_negative_time_is_an_error_unless_it_is_said_what_to_do() {
     assert_eq!(times, kvs(&[("a", 50), ("b", 50), ("c", 40), ("d", 50)]));
     let (driver, _) = stream_times(1, Consumed::partition_time_on_invalid_timestamps);
     let error = driver.input("in", Utf8, I64).pipe("first", 0, -1).unwrap_err();
-    assert_names(&error, &["topic=`in`", "offset=`0`", "timestamp=`-1`", "no record of the partition has had a time yet"]);
+    assert_names(
+        &error,
+        &["topic=`in`", "offset=`0`", "timestamp=`-1`", "no record of the partition has had a time yet"],
+    );
 }
 
 #[test]

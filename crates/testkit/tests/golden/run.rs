@@ -222,7 +222,8 @@ impl Run<'_> {
                 found.say(format!("there is no store `{name}`"));
                 continue;
             };
-            compare::store(driver, topology, (name, format), (contents, expiry), found);
+            let logged = self.case.internal.get(&format!("app-{name}-changelog")).map_or(&[][..], Vec::as_slice);
+            compare::store(driver, topology, (name, format), (contents, expiry, logged), found);
         }
     }
 

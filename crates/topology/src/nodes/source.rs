@@ -100,7 +100,9 @@ impl<K: 'static, V: 'static, R: Reading<V>> SourceNode<K, V, R> {
 
     fn extract(&self, raw: &Raw<'_>, partition_time: i64) -> Result<i64> {
         match &self.extractor {
-            Extractor::Fail if raw.timestamp < 0 => Err(no_time(raw.timestamp).with("fix", "set a timestamp extractor")),
+            Extractor::Fail if raw.timestamp < 0 => {
+                Err(no_time(raw.timestamp).with("fix", "set a timestamp extractor"))
+            }
             Extractor::PartitionTime if raw.timestamp < 0 && partition_time < 0 => {
                 Err(no_time(raw.timestamp).with("cause", "no record of the partition has had a time yet"))
             }

@@ -9,7 +9,9 @@ mod windowed;
 
 use std::collections::{BTreeMap, HashMap};
 
-use millpond_topology::{BuildError, Builder, Consumed, GroupedStream, GroupedTable, Stream, Topology};
+use millpond_topology::{
+    BuildError, Builder, Consumed, GroupedStream, GroupedTable, Optimization, StoreFormat, Stream, Topology,
+};
 
 use crate::case::{self, Config, Extractor};
 use crate::op::{Kept, Line, Op};
@@ -95,12 +97,6 @@ struct Interpreter<'a> {
 }
 
 pub(crate) fn build(case: &case::Topology) -> Result<Built> {
-    if case.config.optimize {
-        return Err(Stop::Waits("optimisation"));
-    }
-    if case.config.store_format.is_some() {
-        return Err(Stop::Waits("the format of stores"));
-    }
     if case.ops.iter().any(|line| matches!(line.op, Op::Join(_))) {
         return Err(Stop::Waits("joins"));
     }
