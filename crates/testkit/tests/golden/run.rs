@@ -241,7 +241,7 @@ impl Run<'_> {
             let got: Vec<_> = driver.records(topic).iter().map(raw).collect();
             let expected = expected.get(topic).map_or(&[][..], Vec::as_slice);
             let tail = compare::tail_of_keys(topology, topic);
-            if by_hand.is_none() && self.case.topology.stores.iter().any(case::Store::expires) {
+            if by_hand.is_none() && self.case.topology.expires() {
                 compare::without_expired(topic, expected, &got, tail, found);
             } else {
                 let ends = boundaries.get(topic).map_or(&[][..], Vec::as_slice);

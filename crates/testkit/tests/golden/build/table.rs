@@ -43,16 +43,32 @@ impl<K: TableKey, V: TableValue, D: Mark> AnyTable for Tabled<K, V, D> {
         let Self { table, key, value } = *self;
         Ok(Made::Table(match op {
             Op::ToStream {} => return Ok(Self::boxed(table, key, value).to_stream(cx.name.take())),
-            Op::Filter { r#fn } | Op::FilterNot { r#fn } => {
-                let (f, keep) = (r#fn.clone(), matches!(op, Op::Filter { .. }));
-                let holds = move |k: &K, v: &V| f.holds(k.inner(), &v.cell()).is_ok_and(|yes| yes) == keep;
-                Tabled::boxed(table.filter_materialized(holds, cx.materialized(key, value)?), key, value)
+            Op::Filter { r#fn } => {
+                let f = r#fn.clone();
+                let holds = move |k: &K, v: &V| f.holds(k.inner(), &v.cell()).is_ok_and(|yes| yes);
+                let filtered = match cx.kept {
+                    Some(_) => table.filter_materialized(holds, cx.materialized(key, value)?),
+                    None => table.filter(holds),
+                };
+                Tabled::boxed(filtered, key, value)
+            }
+            Op::FilterNot { r#fn } => {
+                let f = r#fn.clone();
+                let holds = move |k: &K, v: &V| f.holds(k.inner(), &v.cell()).is_ok_and(|yes| yes);
+                let filtered = match cx.kept {
+                    Some(_) => table.filter_not_materialized(holds, cx.materialized(key, value)?),
+                    None => table.filter_not(holds),
+                };
+                Tabled::boxed(filtered, key, value)
             }
             Op::MapValues { r#fn } => {
                 let (f, kind) = (r#fn.clone(), r#fn.kind(value));
                 let map = move |k: &K, v: V| f.apply(k.inner(), v.cell()).unwrap_or(None);
-                let m = cx.materialized::<K, Cell>(key, kind)?;
-                Tabled::boxed(table.map_values_with_key_materialized(map, m), key, kind)
+                let mapped = match cx.kept {
+                    Some(_) => table.map_values_with_key_materialized(map, cx.materialized::<K, Cell>(key, kind)?),
+                    None => table.map_values_with_key(map),
+                };
+                Tabled::boxed(mapped, key, kind)
             }
             Op::TransformValues { r#fn } => {
                 let (f, kind) = (r#fn.clone(), r#fn.kind(value));
@@ -60,8 +76,14 @@ impl<K: TableKey, V: TableValue, D: Mark> AnyTable for Tabled<K, V, D> {
                     let f = f.clone();
                     Ok(move |_: &mut RowContext<'_>, k: &K, v: Option<V>| f.apply(k.inner(), v.cell()))
                 };
-                let m = cx.materialized::<K, Val>(key, kind)?;
-                Tabled::boxed(table.transform_values_materialized((), transform, m), key, kind)
+                let transformed = match cx.kept {
+                    Some(_) => {
+                        let m = cx.materialized::<K, Val>(key, kind)?;
+                        table.transform_values_materialized((), transform, m)
+                    }
+                    None => table.transform_values((), transform),
+                };
+                Tabled::boxed(transformed, key, kind)
             }
             Op::GroupBy { r#fn, value_fn } => {
                 let (f, map) = (r#fn.clone(), value_fn.clone());
