@@ -9,11 +9,16 @@ use millpond_topology::{self as topology, Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::ChangelogRoute;
 use crate::handler::Origin;
 use crate::output::Collector;
 use crate::state::Entry;
 use crate::task::stores::LogFormat;
 use crate::topics::{Met, MetTopics};
+
+/// The headers of a position (`docs/formats/position.md`): the version of the headers, the position.
+const VERSION_HEADER: &str = "v";
+const POSITION_HEADER: &str = "c";
 
 /// Where the records of a sink go.
 #[derive(Debug)]
@@ -35,13 +40,20 @@ pub(crate) struct Routes {
     /// The sinks that choose a topic for each record, and the names of their nodes.
     pub(crate) choosing: Vec<(SinkIndex, Arc<str>)>,
     /// By the task's stores; `None` for stores without a changelog.
-    pub(crate) changelogs: Vec<Option<(String, TopicId)>>,
+    pub(crate) changelogs: Vec<Option<ChangelogRoute>>,
     /// The task's partition: that of its changelogs.
     pub(crate) partition: i32,
     pub(crate) cut: CutBytes,
+    /// How far the inputs were read, for the headers of changelog records; `None` if these have no such headers.
+    pub(crate) position: Option<Vec<u8>>,
 }
 
 impl Routes {
+    /// Tells the changelogs the time.
+    pub(crate) fn look_at(&mut self, wall: i64) {
+        self.changelogs.iter_mut().flatten().for_each(|log| log.look_at(wall));
+    }
+
     /// Where a record goes whose sink has chosen this topic.
     fn met(&self, sink: SinkIndex, met: &Met, collector: &mut Collector) -> Result<SinkRoute> {
         let (_, node) = self.choosing.iter().find(|(s, _)| *s == sink).ok_or_else(|| unknown_sink(sink))?;
@@ -58,25 +70,33 @@ impl Routes {
     /// lent by an overlay that holds it for good, so it need not wait in the arena. `key` is where a key is written that is
     /// another one there.
     pub(crate) fn log(
-        &self,
+        &mut self,
         collector: &mut Collector,
         store: usize,
         format: LogFormat,
         entry: Entry<'_>,
         key: &mut Vec<u8>,
     ) -> Result {
-        let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
+        let Some(Some(route)) = self.changelogs.get_mut(store) else { return Ok(()) };
+        if !format.rows.is_logged(entry.key) {
+            return Ok(());
+        }
         let damaged = |e| Error::store("write a changelog record", e);
         let key = format.rows.key_to_log(entry.key, key).map_err(damaged)?;
         let change = Change { key, value: entry.value, timestamp: entry.timestamp };
         let logged = format.value.to_log(change).map_err(damaged)?;
         let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
+        if let Some(position) = &self.position {
+            headers.push(Header { name: VERSION_HEADER, value: Some(&[0]) });
+            headers.push(Header { name: POSITION_HEADER, value: Some(position) });
+        }
         for header in logged.headers {
             let header = header.map_err(damaged)?;
             headers.push(Header { name: header.key, value: header.value });
         }
+        route.written(logged.timestamp);
         collector.send(&Outgoing {
-            topic: *topic,
+            topic: route.id,
             partition: self.partition,
             timestamp: logged.timestamp,
             key: Some(logged.key),
@@ -95,6 +115,8 @@ struct Held {
     partition: Option<i32>,
     timestamp: i64,
     key: Option<Range<usize>>,
+    /// What the default partitioner goes by, if that is not the key.
+    partitioned_by: Option<Range<usize>>,
     value: Option<Range<usize>>,
     headers: Headers,
 }
@@ -132,8 +154,18 @@ impl Outbox {
     pub(crate) fn push(&mut self, out: &Out<'_>) -> topology::Result {
         let topic = out.topic.map(|topic| self.met.find(topic)).transpose()?;
         let (key, value) = (self.keep(out.key), self.keep(out.value));
+        let partitioned_by = self.keep(out.partitioned_by);
         let Out { sink, partition, timestamp, headers, .. } = *out;
-        self.held.push(Held { sink, topic, partition, timestamp, key, value, headers: headers.clone() });
+        self.held.push(Held {
+            sink,
+            topic,
+            partition,
+            timestamp,
+            key,
+            partitioned_by,
+            value,
+            headers: headers.clone(),
+        });
         Ok(())
     }
 
@@ -143,14 +175,18 @@ impl Outbox {
         for held in &self.held {
             let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
             let (key, value) = (bytes(&held.key), bytes(&held.value));
+            let chosen;
             let target = match &held.topic {
-                Some(met) => Arc::new(routes.met(held.sink, met, collector)?),
+                Some(met) => {
+                    chosen = Arc::new(routes.met(held.sink, met, collector)?);
+                    &chosen
+                }
                 None => {
                     let route = routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref);
-                    Arc::clone(route.ok_or_else(|| unknown_sink(held.sink))?)
+                    route.ok_or_else(|| unknown_sink(held.sink))?
                 }
             };
-            let partition = choose(&target, held.partition, key, &mut round_robin)?;
+            let partition = choose(target, held.partition, bytes(&held.partitioned_by).or(key), &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
             headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
             if target.tagged {
@@ -161,7 +197,7 @@ impl Outbox {
             if target.tagged {
                 collector.send(&record)?
             } else {
-                collector.send_output(&record, &target, origin)?
+                collector.send_output(&record, target, origin)?
             };
         }
         self.round_robin = round_robin;

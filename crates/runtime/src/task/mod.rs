@@ -23,7 +23,7 @@ use millpond_changelog::{Cut, CutKind};
 use millpond_topology::{self as topology, StoreIndex, TaskGraph};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::{Outbox, Routes, SinkRoute};
+use crate::exec::{ChangelogRoute, Outbox, Routes, SinkRoute};
 use crate::instance::Shared;
 use crate::output::Collector;
 use crate::plan::{Plan, SubPlan};
@@ -100,7 +100,7 @@ impl Task {
             *next_source += 1;
             inputs.push(Input::new(input, id.partition, *next_source, queues));
         }
-        let routes = routes(id, sub, collector);
+        let routes = routes(id, sub, plan.position_headers, collector);
         Ok(Self {
             id,
             plan: Arc::clone(plan),
@@ -169,9 +169,10 @@ impl Task {
     }
 
     /// A new producer numbers topics anew.
-    pub(crate) fn reroute(&mut self, collector: &mut Collector) {
+    pub(crate) fn reroute(&mut self, collector: &mut Collector, wall: i64) {
         if let Some(sub) = self.plan.sub(self.id) {
-            self.routes = routes(self.id, sub, collector);
+            self.routes = routes(self.id, sub, self.plan.position_headers, collector);
+            self.routes.look_at(wall);
         }
     }
 
@@ -203,7 +204,7 @@ impl Task {
     }
 }
 
-fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
+fn routes(id: TaskId, sub: &SubPlan, has_positions: bool, collector: &mut Collector) -> Routes {
     let sinks = sub.sinks.iter().map(|s| s.sink.0 as usize + 1).max().unwrap_or(0);
     let mut routes = Routes {
         sinks: vec![None; sinks],
@@ -212,6 +213,7 @@ fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
         partition: id.partition,
         cut: Cut { sub_topology: id.sub_topology, partition: id.partition.unsigned_abs(), ..Cut::default() }
             .encode(CutKind::Tag),
+        position: has_positions.then(Vec::new),
     };
     for sink in &sub.sinks {
         let route = SinkRoute {
@@ -225,8 +227,10 @@ fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
             *slot = Some(Arc::new(route));
         }
     }
-    let changelogs = sub.stores.iter().map(|s| s.changelog.as_ref().filter(|_| !s.reuses_source));
-    routes.changelogs = changelogs.map(|topic| topic.map(|t| (t.clone(), collector.topic(t)))).collect();
+    for store in &sub.stores {
+        let route = |topic: &String| ChangelogRoute::new(topic.clone(), collector.topic(topic), store.changelog_keeps);
+        routes.changelogs.push(store.changelog.as_ref().filter(|_| !store.reuses_source).map(route));
+    }
     routes
 }
 

@@ -161,6 +161,7 @@ pub(crate) fn add_sink_to<K: 'static, V: 'static>(
     (key, value): (Coder<K>, Coder<V>),
     choice: Choice<K, V>,
 ) -> usize {
+    let by_part = !matches!(&topic, SinkTopic::Fixed(topic) if topic.internal);
     let node = graph.nodes.len();
     let at = graph.add_sink(SinkEntry { node, topic, partitioner: choice.partitioner.is_some() });
     let Choice { partitioner, topic } = choice;
@@ -168,7 +169,7 @@ pub(crate) fn add_sink_to<K: 'static, V: 'static>(
         let (name, sink, key, value) = (b.name.clone(), SinkIndex(b.number), key.clone(), value.clone());
         let (partitioner, topic) = (partitioner.clone(), topic.clone());
         let reuse = key.identity().is_same(b.origin);
-        Ok(Built::node(SinkNode { name, sink, key, value, partitioner, topic, reuse }))
+        Ok(Built::node(SinkNode { name, sink, key, value, partitioner, topic, reuse, by_part }))
     });
     let mut spec = NodeSpec::processor(name, parents, build);
     spec.kind = NodeKind::Sink(at);

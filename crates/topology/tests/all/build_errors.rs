@@ -206,7 +206,7 @@ fn retentions_that_cannot_be() {
         with_store(StoreSpec::timestamped_window_with_headers("x", ms(0), ms(1), Utf8, I64)),
         with_store(StoreSpec::session("x", short, Utf8, I64)),
         with_store(StoreSpec::session_with_headers("x", over, Utf8, I64)),
-        with_store(StoreSpec::versioned("x", ms(0), Utf8, I64)),
+        with_store(StoreSpec::versioned("x", over, Utf8, I64)),
         with_store(StoreSpec::ttl_key_value("x", Duration::MAX, Utf8, I64)),
     ] {
         assert_eq!(mistakes.len(), 1);
@@ -237,8 +237,8 @@ fn a_store_says_for_how_long_it_keeps_its_rows() {
     assert_eq!(
         retentions,
         [
-            (StoreType::Window, Some(Retention { millis: 9, duplicates: true })),
-            (StoreType::VersionedKeyValue, Some(Retention { millis: 7, duplicates: false })),
+            (StoreType::Window, Some(Retention { duplicates: true, ..Retention::of_millis(9) })),
+            (StoreType::VersionedKeyValue, Some(Retention::of_millis(7))),
             (StoreType::KeyValue, None),
         ]
     );

@@ -4,7 +4,6 @@
 
 mod support;
 
-mod behaviour;
 mod build_errors;
 mod key_bytes;
 mod names;
@@ -13,7 +12,6 @@ mod processors;
 mod rows;
 mod sample;
 mod sessions;
-mod topics;
 mod ttl;
 mod value_kinds;
 mod verbs;
