@@ -5,7 +5,7 @@
 //! | define a program | [`Topology::builder`], [`Builder`]; streams and tables: [`Stream`], [`Table`] |
 //! | write user code with state | [`Processor`], [`Context`]; stores: [`StoreSpec`], [`StoreHandle`], [`StoreRef`] |
 //! | read and write stores | [`StoreView`], [`WindowView`], [`SessionView`], [`VersionedView`]; their scans: [`Rows`], [`WindowedRows`] |
-//! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], [`Nullable`], [`List`], [`TimeWindowed`] |
+//! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], `Postcard` and `Protobuf` (features `postcard`, `prost`), [`Nullable`], [`List`], [`TimeWindowed`] |
 //! | run a topology | [`Topology::task`] makes a [`TaskGraph`]; it talks to a [`Port`] |
 //! | see it as text, as a chart, as JSON | [`Topology::describe`] |
 //! | know what topics it needs | [`Topology::internal_topics`], [`Topology::partitions`] |
@@ -61,6 +61,10 @@ pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};
 pub use put_log::{LoggedPut, PutLog};
 pub use record::{Change, FixedKeyRecord, Record, RecordContext};
+#[cfg(feature = "postcard")]
+pub use serde::Postcard;
+#[cfg(feature = "prost")]
+pub use serde::Protobuf;
 pub use serde::{
     Bool, ByteArray, ChangeSerde, F32, F64, I16, I32, I64, Json, List, LossyUtf8, Nullable, Serde, SerdeId,
     SessionWindowed, TimeWindowed, U64, Utf8, UuidText, Void, Windowed,
