@@ -21,6 +21,7 @@ pub(crate) use at::{At, Shared, declare};
 pub use emit::EmitStrategy;
 pub use grouped::GroupedStream;
 pub use grouped_table::GroupedTable;
+pub(crate) use options::Kept;
 pub use options::{Consumed, Grouped, Materialized, Produced, Repartitioned};
 pub(crate) use repartition::add_sink_to;
 pub use split::Split;

@@ -14,7 +14,7 @@ use crate::nodes::{Room, SuppressNode, SuppressSpec, Wait, WhenFull};
 use crate::problem::ProblemKind;
 use crate::record::{Change, Record};
 use crate::serde::{Coder, Windowed};
-use crate::store::{Logging, StoreDef, StoreType, sealed};
+use crate::store::{Logging, StoreDef, StoreFormat, StoreType, sealed};
 
 /// How updates of a table are held back: [`Table::suppress`].
 #[derive(Clone, Debug)]
@@ -315,7 +315,9 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         };
         let store = at.graph().add_store(def, format!("`{name}`"));
         let (key_coder, value_coder) = (Coder::key(key.clone()), Coder::value(value.clone()));
-        let spec = SuppressSpec { wait, room, window_end: U::window_end, key: key_coder, value: value_coder, store };
+        let with_headers = at.graph().format == StoreFormat::Headers;
+        let window_end = U::window_end;
+        let spec = SuppressSpec { wait, room, window_end, key: key_coder, value: value_coder, store, with_headers };
         let build: Build = Arc::new(move |b| Ok(Built::node(SuppressNode::build(&spec, b)?)));
         let mut spec = NodeSpec::processor(name, vec![at.node], build);
         spec.stores = vec![store];

@@ -1,11 +1,12 @@
 //! Ops on tables and their updates, whatever their types are.
 
 use std::any::Any;
+use std::time::Duration;
 
-use millpond_topology::{Deletes, Produced, Stream, Table, TableKind, Upserts};
+use millpond_topology::{BufferConfig, Deletes, Produced, Stream, Suppressed, Table, TableKind, Upserts};
 
 use super::{Cx, Made, Result, Stop, broken};
-use crate::op::{Op, ValueFn};
+use crate::op::{Op, Until, ValueFn, WhenFull};
 use crate::value::{Cell, KeyKind, Kind, TableKey, TableValue};
 
 /// A table of some types.
@@ -30,6 +31,18 @@ pub(super) struct Tabled<K: 'static, V: 'static, D> {
 impl<K: TableKey, V: TableValue, D: Mark> Tabled<K, V, D> {
     pub(super) fn boxed(table: Table<K, V, D>, key: KeyKind, value: Kind) -> Box<dyn AnyTable> {
         Box::new(Self { table, key, value })
+    }
+}
+
+/// A buffer with room for so many rows.
+fn room(most: Option<usize>) -> BufferConfig {
+    most.map_or_else(BufferConfig::unbounded, |most| BufferConfig::max_records(most as u64))
+}
+
+fn named<U>(suppressed: Suppressed<U>, name: Option<String>) -> Suppressed<U> {
+    match name {
+        Some(name) => suppressed.named(name),
+        None => suppressed,
     }
 }
 
@@ -65,7 +78,26 @@ impl<K: TableKey, V: TableValue, D: Mark> AnyTable for Tabled<K, V, D> {
                 let grouped = table.try_group_by(select, cx.grouped(Kind::Text, kind));
                 return Ok(Made::GroupedTable(grouped, Kind::Text, kind));
             }
-            Op::Suppress { .. } => return Err(Stop::Waits("suppress")),
+            Op::Suppress { until: Until::TimeLimit, limit_ms: Some(limit), max_records, when_full } => {
+                let (limit, buffer) = (Duration::from_millis(*limit), room(*max_records));
+                let suppressed = match when_full {
+                    Some(WhenFull::ShutDown) => Suppressed::until_time_limit(limit, buffer.shut_down_when_full()),
+                    None => Suppressed::until_time_limit(limit, buffer.emit_early_when_full()),
+                };
+                Tabled::boxed(table.suppress(named(suppressed, cx.name.take())), key, value)
+            }
+            Op::Suppress { until: Until::WindowClose, limit_ms: None, max_records, when_full } => {
+                let buffer = match when_full {
+                    Some(WhenFull::ShutDown) => room(*max_records).shut_down_when_full(),
+                    None => room(*max_records),
+                };
+                let suppressed = named(Suppressed::until_window_closes(buffer), cx.name.take());
+                let Some(table) = K::suppressed(table, suppressed) else {
+                    return broken("a table without windows has no final results");
+                };
+                Tabled::boxed(table, key, value)
+            }
+            Op::Suppress { .. } => return broken("a time limit needs `limit_ms`, and nothing else does"),
             _ => return broken("a table has no such op"),
         }))
     }
