@@ -279,7 +279,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     /// ```
     pub fn suppress<U: Until<K>>(self, suppressed: Suppressed<U>) -> Table<K, V, U::Kind<D>> {
         let Suppressed { until, buffer: Settings { room, logging, engine }, name } = suppressed;
-        let (mut at, key, value, closing) = self.into_parts();
+        let (mut at, (key, value), closing) = self.into_parts();
         let given = at.name.take();
         let (name, store) = names(&mut at.graph(), name.or(given));
         let wait = match (until.limits(), closing) {

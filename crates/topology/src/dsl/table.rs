@@ -66,6 +66,9 @@ impl TableKind for Deletes {
     }
 }
 
+/// The serdes of keys and values, where they are known.
+pub(crate) type KnownSerdes<K, V> = (Option<AnySerde<K>>, Option<AnySerde<V>>);
+
 /// A table: the last value of each key, and a record for every update of one.
 ///
 /// As with a stream, every operator consumes the table; clone it to use it twice.
@@ -273,8 +276,8 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     }
 
     /// Where the table is, the serdes that are known, and when its windows close if it has some.
-    pub(crate) fn into_parts(self) -> (At, Option<AnySerde<K>>, Option<AnySerde<V>>, Option<Closing>) {
-        (self.at, self.key, self.value, self.closing)
+    pub(crate) fn into_parts(self) -> (At, KnownSerdes<K, V>, Option<Closing>) {
+        (self.at, (self.key, self.value), self.closing)
     }
 
     /// A table of which nobody keeps the rows.
