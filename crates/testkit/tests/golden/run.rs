@@ -228,7 +228,8 @@ impl Run<'_> {
                 found.say(format!("there is no store `{name}`"));
                 continue;
             };
-            compare::store(driver, topology, (name, format), (contents, expiry), found);
+            let logged = self.case.internal.get(&format!("app-{name}-changelog")).map_or(&[][..], Vec::as_slice);
+            compare::store(driver, topology, (name, format), (contents, expiry, logged), found);
         }
     }
 
@@ -254,7 +255,7 @@ impl Run<'_> {
                 }
                 continue;
             }
-            if by_hand.is_none() && self.case.topology.stores.iter().any(case::Store::expires) {
+            if by_hand.is_none() && self.case.topology.expires() {
                 compare::without_expired(topic, expected, &got, tail, found);
             } else {
                 let ends = boundaries.get(topic).map_or(&[][..], Vec::as_slice);
