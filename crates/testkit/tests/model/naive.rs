@@ -1,0 +1,214 @@
+//! The model: what each step of a plan gives, computed from the whole input by the definitions, with nothing of the library.
+//!
+//! A step gives the list of its records in the order in which they come (of a table: its updates). The record that comes
+//! of an input is computed from all records before it and itself, anew each time: that is quadratic, and needs no state.
+
+use std::collections::BTreeMap;
+
+use crate::known::{Known, World};
+use crate::partition::partition;
+use crate::plan::{Fold, Input, KeyFn, Op, Plan, StepId};
+
+/// A record of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rec {
+    pub(crate) key: String,
+    /// None: the row is deleted.
+    pub(crate) value: Option<i64>,
+    pub(crate) time: i64,
+    /// The partition that it is in, as far as that is known.
+    pub(crate) part: i32,
+    /// When it comes: the number of the input that it is made of, then, for each step on its way, that step and which of
+    /// its results it is. An input is done before the next, a parent calls its children in the order of the plan, and a
+    /// child is done before the next: so records come in the order of these lists.
+    at: Vec<usize>,
+}
+
+/// What a step gives.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) records: Vec<Rec>,
+    pub(crate) known: Known,
+    /// The repartition topics on the way, by the steps that made them.
+    via: Vec<StepId>,
+    /// The key may be another than the one that the partition was chosen by.
+    pub(crate) rekeyed: bool,
+}
+
+impl Seen {
+    /// The rows of a table after all records: value and time.
+    pub(crate) fn rows(&self) -> BTreeMap<&str, (i64, i64)> {
+        let mut rows = BTreeMap::new();
+        for rec in &self.records {
+            match rec.value {
+                Some(value) => rows.insert(rec.key.as_str(), (value, rec.time)),
+                None => rows.remove(rec.key.as_str()),
+            };
+        }
+        rows
+    }
+}
+
+/// What each step of a plan gives.
+pub(crate) fn evaluate(plan: &Plan, inputs: &[Input], world: &World) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    for (step, op) in plan.steps.iter().enumerate() {
+        let of = Of { step, plan, world, inputs };
+        let next = of.op(op, &seen);
+        seen.push(next);
+    }
+    seen
+}
+
+/// One step, while it is evaluated.
+struct Of<'a> {
+    step: StepId,
+    plan: &'a Plan,
+    world: &'a World,
+    inputs: &'a [Input],
+}
+
+impl Of<'_> {
+    fn op(&self, op: &Op, seen: &[Seen]) -> Seen {
+        match op {
+            Op::Stream => self.source(false, Known::Total),
+            Op::Table { kept, cached } => self.source(true, self.world.stored(*kept, *cached, Known::Total)),
+            Op::Filter { of, pred } => {
+                let keeps = |rec: &Rec| rec.value.is_some_and(|value| pred.holds(&rec.key, value));
+                let known = seen[*of].known.of_some();
+                self.each(&seen[*of], known, |rec| if keeps(rec) { vec![rec.clone()] } else { vec![] })
+            }
+            Op::MapValues { of, f } => self.each(&seen[*of], seen[*of].known, |rec| {
+                vec![Rec { value: rec.value.map(|v| f.of(v)), ..rec.clone() }]
+            }),
+            Op::FlatMapValues { of, times } => {
+                let copy = |rec: &Rec, n| Rec { value: rec.value.map(|value| value.wrapping_add(n)), ..rec.clone() };
+                let known = seen[*of].known.of_some();
+                self.each(&seen[*of], known, |rec| (0..*times).map(|n| copy(rec, n)).collect())
+            }
+            Op::SelectKey { of, key } => self.under(&seen[*of], *key),
+            Op::Map { of, key, f } => {
+                let mut mapped = self.under(&seen[*of], *key);
+                mapped.records.iter_mut().for_each(|rec| rec.value = rec.value.map(|value| f.of(value)));
+                mapped
+            }
+            Op::Merge { left, right } => self.merge(&seen[*left], &seen[*right]),
+            // All of it: a branch takes what is its own.
+            Op::Split { of, .. } => self.each(&seen[*of], seen[*of].known, |rec| vec![rec.clone()]),
+            Op::Branch { of, nth } => self.branch(&seen[*of], *of, *nth),
+            Op::Repartition { of } => self.repartition(&seen[*of]),
+            Op::ToTable { of, cached } => {
+                let of = self.together(&seen[*of], None);
+                Seen { known: self.world.stored(true, *cached, of.known.latest()), ..of }
+            }
+            Op::Aggregate { of, by, fold, cached } => self.fold(&self.together(&seen[*of], *by), *fold, *cached),
+            Op::FilterRows { of, pred, kept, cached } => {
+                let known = self.world.stored(*kept, *cached, seen[*of].known);
+                self.each(&seen[*of], known, |rec| {
+                    vec![Rec { value: rec.value.filter(|value| pred.holds(&rec.key, *value)), ..rec.clone() }]
+                })
+            }
+            Op::MapRows { of, f, kept, cached } => {
+                let known = self.world.stored(*kept, *cached, seen[*of].known);
+                self.each(&seen[*of], known, |rec| vec![Rec { value: rec.value.map(|v| f.of(v)), ..rec.clone() }])
+            }
+            Op::ToStream { of, key } => {
+                let of = &seen[*of];
+                // Of a row that is gone, nobody knows what it was before.
+                let all_are_there = of.records.iter().all(|rec| of.rows().contains_key(rec.key.as_str()));
+                let known = if all_are_there { of.known } else { of.known.of_some() };
+                let kept = self.each(of, known, |rec| rec.value.map(|_| rec.clone()).into_iter().collect());
+                match key {
+                    Some(key) => self.under(&kept, *key),
+                    None => kept,
+                }
+            }
+        }
+    }
+
+    /// The records of the step's own topic. One without a key is nobody's; one without a value is nothing to a stream, and
+    /// deletes a row of a table.
+    fn source(&self, table: bool, known: Known) -> Seen {
+        let own = self.inputs.iter().enumerate().filter(|(_, input)| input.step == self.step);
+        let records = own.filter_map(|(number, input)| {
+            let (key, value) = (input.key.clone()?, input.value);
+            let part = partition(Some(&key), self.world.partitions);
+            (table || value.is_some()).then(|| Rec { key, value, time: input.time, part, at: vec![number] })
+        });
+        Seen { records: records.collect(), known, via: vec![], rekeyed: false }
+    }
+
+    /// Any number of records for each.
+    fn each(&self, of: &Seen, known: Known, make: impl Fn(&Rec) -> Vec<Rec>) -> Seen {
+        let mut records = Vec::new();
+        for rec in &of.records {
+            for (n, made) in make(rec).into_iter().enumerate() {
+                records.push(Rec { at: [&rec.at[..], &[self.step, n]].concat(), ..made });
+            }
+        }
+        Seen { records, known, ..of.clone() }
+    }
+
+    /// The same records under another key.
+    fn under(&self, of: &Seen, key: KeyFn) -> Seen {
+        let known = of.known.rekeyed();
+        let rename = |rec: &Rec| Rec { key: key.of(&rec.key, rec.value.unwrap_or_default()), ..rec.clone() };
+        Seen { rekeyed: true, ..self.each(of, known, |rec| vec![rename(rec)]) }
+    }
+
+    /// The records of both, in the order in which they come.
+    fn merge(&self, left: &Seen, right: &Seen) -> Seen {
+        let mut records: Vec<Rec> = left.records.iter().chain(&right.records).cloned().collect();
+        records.iter_mut().for_each(|rec| rec.at.push(self.step));
+        records.sort_by(|a, b| a.at.cmp(&b.at));
+        let known = Known::merged(left.known, right.known, left.via == right.via);
+        Seen { records, known, via: left.via.clone(), rekeyed: left.rekeyed || right.rekeyed }
+    }
+
+    /// The records that no earlier branch takes.
+    fn branch(&self, of: &Seen, split: StepId, nth: usize) -> Seen {
+        let Op::Split { preds, .. } = &self.plan.steps[split] else { panic!("no split") };
+        let takes = |rec: &Rec| {
+            let first = preds.iter().position(|pred| pred.holds(&rec.key, rec.value.unwrap_or_default()));
+            first.unwrap_or(preds.len()) == nth
+        };
+        self.each(of, of.known.of_some(), |rec| if takes(rec) { vec![rec.clone()] } else { vec![] })
+    }
+
+    /// The same records behind a repartition topic.
+    fn repartition(&self, of: &Seen) -> Seen {
+        let known = of.known.repartitioned(self.world.partitions, of.rekeyed);
+        let via = [&of.via[..], &[self.step]].concat();
+        Seen { via, rekeyed: false, ..self.each(of, known, |rec| vec![rec.clone()]) }
+    }
+
+    /// The same records, those of one key in one partition; under another key if one is given.
+    fn together(&self, of: &Seen, by: Option<KeyFn>) -> Seen {
+        let of = by.map_or_else(|| of.clone(), |key| self.under(of, key));
+        if of.rekeyed { self.repartition(&of) } else { self.each(&of, of.known, |rec| vec![rec.clone()]) }
+    }
+
+    /// A table of what each key's values amount to. A row has the time of the latest record in it.
+    fn fold(&self, of: &Seen, fold: Fold, cached: bool) -> Seen {
+        let known = self.world.stored(true, cached, of.known.folded(fold));
+        let update = |n: usize, rec: &Rec| {
+            let so_far = || of.records[..=n].iter().filter(|other| other.key == rec.key);
+            let values: Vec<i64> = so_far().filter_map(|rec| rec.value).collect();
+            let time = so_far().map(|rec| rec.time).max().unwrap_or(rec.time);
+            Rec { value: Some(all(fold, &values)), time, ..rec.clone() }
+        };
+        let records = of.records.iter().enumerate().map(|(n, rec)| update(n, rec)).collect();
+        Seen { records, known, ..of.clone() }
+    }
+}
+
+/// What values amount to; there is at least one.
+fn all(fold: Fold, values: &[i64]) -> i64 {
+    match fold {
+        Fold::Count => values.len() as i64,
+        Fold::Sum => values.iter().fold(0, |sum, value| sum.wrapping_add(*value)),
+        Fold::Max => values.iter().copied().max().unwrap_or_default(),
+        Fold::Last => values.last().copied().unwrap_or_default(),
+        Fold::Digest => values.iter().fold(7, |digest: i64, value| digest.wrapping_mul(31).wrapping_add(*value)),
+    }
+}

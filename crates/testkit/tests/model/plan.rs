@@ -1,0 +1,300 @@
+//! A topology as data: steps that name the steps they come from, and the users' functions in them.
+
+use std::fmt;
+
+/// A step by its place in the plan.
+pub(crate) type StepId = usize;
+
+/// One operator, with the steps that it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Op {
+    /// Reads the topic of this step as a stream.
+    Stream,
+    /// Reads the topic of this step as a table.
+    Table {
+        kept: bool,
+        cached: bool,
+    },
+    Filter {
+        of: StepId,
+        pred: Pred,
+    },
+    MapValues {
+        of: StepId,
+        f: ValueFn,
+    },
+    /// Each value so many times, each time one more.
+    FlatMapValues {
+        of: StepId,
+        times: i64,
+    },
+    SelectKey {
+        of: StepId,
+        key: KeyFn,
+    },
+    Map {
+        of: StepId,
+        key: KeyFn,
+        f: ValueFn,
+    },
+    Merge {
+        left: StepId,
+        right: StepId,
+    },
+    /// The branches for these predicates, and the rest.
+    Split {
+        of: StepId,
+        preds: Vec<Pred>,
+    },
+    Branch {
+        of: StepId,
+        nth: usize,
+    },
+    Repartition {
+        of: StepId,
+    },
+    ToTable {
+        of: StepId,
+        cached: bool,
+    },
+    /// Groups by the key that there is, or by another, and folds the values of each key.
+    Aggregate {
+        of: StepId,
+        by: Option<KeyFn>,
+        fold: Fold,
+        cached: bool,
+    },
+    FilterRows {
+        of: StepId,
+        pred: Pred,
+        kept: bool,
+        cached: bool,
+    },
+    MapRows {
+        of: StepId,
+        f: ValueFn,
+        kept: bool,
+        cached: bool,
+    },
+    /// The updates of a table as a stream, deletes left out; under another key if one is given.
+    ToStream {
+        of: StepId,
+        key: Option<KeyFn>,
+    },
+}
+
+/// What a step is to the steps behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Stream,
+    /// So many streams, to be taken one by one.
+    Branches(usize),
+    Table,
+}
+
+impl Op {
+    /// The steps that it comes from.
+    pub(crate) fn parents(&self) -> Vec<StepId> {
+        match *self {
+            Self::Stream | Self::Table { .. } => vec![],
+            Self::Merge { left, right } => vec![left, right],
+            Self::Filter { of, .. }
+            | Self::MapValues { of, .. }
+            | Self::FlatMapValues { of, .. }
+            | Self::SelectKey { of, .. }
+            | Self::Map { of, .. }
+            | Self::Split { of, .. }
+            | Self::Branch { of, .. }
+            | Self::Repartition { of }
+            | Self::ToTable { of, .. }
+            | Self::Aggregate { of, .. }
+            | Self::FilterRows { of, .. }
+            | Self::MapRows { of, .. }
+            | Self::ToStream { of, .. } => vec![of],
+        }
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        match self {
+            Self::Split { preds, .. } => Shape::Branches(preds.len() + 1),
+            Self::Table { .. }
+            | Self::ToTable { .. }
+            | Self::Aggregate { .. }
+            | Self::FilterRows { .. }
+            | Self::MapRows { .. } => Shape::Table,
+            _ => Shape::Stream,
+        }
+    }
+
+    /// Whether it reads a topic of the user's.
+    pub(crate) fn is_source(&self) -> bool {
+        matches!(self, Self::Stream | Self::Table { .. })
+    }
+
+    /// Whether its rows are in a store that can be looked into, and whether that store is cached if anything is.
+    pub(crate) fn store(&self) -> Option<Store> {
+        match *self {
+            Self::ToTable { cached, .. } | Self::Aggregate { cached, .. } => Some(Store { cached }),
+            Self::Table { kept, cached }
+            | Self::FilterRows { kept, cached, .. }
+            | Self::MapRows { kept, cached, .. } => kept.then_some(Store { cached }),
+            _ => None,
+        }
+    }
+}
+
+/// The store of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Store {
+    pub(crate) cached: bool,
+}
+
+/// A topology.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<Op>,
+    /// The steps whose records go to a topic.
+    pub(crate) shown: Vec<StepId>,
+}
+
+/// A record of an input topic; the topic is that of the step that reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Input {
+    pub(crate) step: StepId,
+    pub(crate) key: Option<String>,
+    pub(crate) value: Option<i64>,
+    pub(crate) time: i64,
+}
+
+/// The names of a step's topics and store.
+pub(crate) fn input_topic(step: StepId) -> String {
+    format!("in{step}")
+}
+
+pub(crate) fn output_topic(step: StepId) -> String {
+    format!("out{step}")
+}
+
+pub(crate) fn store_name(step: StepId) -> String {
+    format!("s{step}")
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (step, op) in self.steps.iter().enumerate() {
+            let shown = if self.shown.contains(&step) { format!("  -> {}", output_topic(step)) } else { String::new() };
+            writeln!(f, "  {step}: {op:?}{shown}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { step, key, value, time } = self;
+        let key = key.as_deref().unwrap_or("null");
+        match value {
+            Some(value) => write!(f, "{}: {key}={value}@{time}", input_topic(*step)),
+            None => write!(f, "{}: {key}=null@{time}", input_topic(*step)),
+        }
+    }
+}
+
+/// A predicate on keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pred {
+    ValueAtLeast(i64),
+    ValueIsEven,
+    /// Of keys, by the sum of their bytes.
+    KeyIsEven,
+}
+
+impl Pred {
+    pub(crate) fn holds(self, key: &str, value: i64) -> bool {
+        match self {
+            Self::ValueAtLeast(least) => value >= least,
+            Self::ValueIsEven => value % 2 == 0,
+            Self::KeyIsEven => sum_of_bytes(key) % 2 == 0,
+        }
+    }
+}
+
+/// Makes a value of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueFn {
+    Add(i64),
+    Times(i64),
+    Modulo(i64),
+}
+
+impl ValueFn {
+    pub(crate) fn of(self, value: i64) -> i64 {
+        match self {
+            Self::Add(n) => value.wrapping_add(n),
+            Self::Times(n) => value.wrapping_mul(n),
+            Self::Modulo(n) => value.rem_euclid(n),
+        }
+    }
+}
+
+/// Makes a key of a key and a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyFn {
+    OfKey(i64),
+    OfValue(i64),
+    OfBoth(i64),
+    One,
+}
+
+impl KeyFn {
+    pub(crate) fn of(self, key: &str, value: i64) -> String {
+        match self {
+            Self::OfKey(n) => format!("k{}", sum_of_bytes(key) % n),
+            Self::OfValue(n) => format!("v{}", value.rem_euclid(n)),
+            Self::OfBoth(n) => format!("b{}", sum_of_bytes(key).wrapping_add(value).rem_euclid(n)),
+            Self::One => "one".to_owned(),
+        }
+    }
+}
+
+fn sum_of_bytes(key: &str) -> i64 {
+    key.bytes().map(i64::from).sum()
+}
+
+/// What becomes of the values of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fold {
+    Count,
+    Sum,
+    Max,
+    Last,
+    /// A number that tells every order of the values from every other.
+    Digest,
+}
+
+impl Fold {
+    /// Whether the order of the values does not matter.
+    pub(crate) fn commutes(self) -> bool {
+        !matches!(self, Self::Last | Self::Digest)
+    }
+
+    /// One more value on what there is, as a program that sees one record after the other would write it.
+    pub(crate) fn step(self, so_far: i64, value: i64) -> i64 {
+        match self {
+            Self::Count => so_far.wrapping_add(1),
+            Self::Sum => so_far.wrapping_add(value),
+            Self::Max => so_far.max(value),
+            Self::Last => value,
+            Self::Digest => so_far.wrapping_mul(31).wrapping_add(value),
+        }
+    }
+
+    /// What an aggregate begins as.
+    pub(crate) fn initial(self) -> i64 {
+        match self {
+            Self::Count | Self::Sum | Self::Last => 0,
+            Self::Max => i64::MIN,
+            Self::Digest => 7,
+        }
+    }
+}
