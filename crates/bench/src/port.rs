@@ -37,8 +37,8 @@ impl Port for NullPort {
         Ok(())
     }
 
-    fn partitions(&self, _: SinkIndex) -> i32 {
-        1
+    fn partitions(&mut self, _: SinkIndex, _: Option<&str>) -> Result<i32> {
+        Ok(1)
     }
 
     fn metadata(&self) -> Option<RecordMetadata<'_>> {

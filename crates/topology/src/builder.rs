@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::context::Init;
 use crate::dsl::{
-    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, add_sink_node, processor_spec,
-    table_of_updates,
+    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, UpdateNames, add_sink_to, declare,
+    processor_spec, table_of_updates,
 };
 use crate::error::Result;
 use crate::freeze::freeze;
-use crate::graph::{NodeKind, NodeSpec, SinkEntry, SourceEntry};
+use crate::graph::{NodeKind, NodeSpec, SourceEntry};
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{Reading, SourceNode, StreamRoot, TableRoot};
@@ -19,7 +19,7 @@ use crate::processor::Processor;
 use crate::record::Record;
 use crate::serde::{Coder, Serde};
 use crate::store::{KeyValue, StoreHandle, StoreKind, StoreSet, StoreSpec, TimestampedKeyValue};
-use crate::topology::{Topic, Topology};
+use crate::topology::{SinkTopic, Topic, Topology};
 
 /// Defines a topology. Mistakes are collected and reported together by [`Builder::build`].
 ///
@@ -77,11 +77,9 @@ impl Builder {
         let user = consumed.name.take();
         let (source, table) = {
             let names = &mut self.0.borrow_mut().names;
-            if materialized.name.is_none() {
-                names.store(&format!("{topic}-"));
-            }
+            let store = materialized.name.clone().unwrap_or_else(|| names.store(&format!("{topic}-")));
             let source = names.choose(user.as_ref().map(|name| format!("{name}-source")), prefix::STREAM_SOURCE);
-            (source, names.choose(user, prefix::TABLE_SOURCE))
+            (source, UpdateNames { node: names.choose(user, prefix::TABLE_SOURCE), store })
         };
         let serdes = (consumed.key.clone(), consumed.value.clone());
         let node = self.add_source::<K, V, TableRoot>(source, &[topic], consumed);
@@ -110,14 +108,7 @@ impl Builder {
 
     /// Declares a store for processors.
     pub fn add_store<T: StoreKind>(&mut self, spec: StoreSpec<T>) -> StoreHandle<T> {
-        let mut graph = self.0.borrow_mut();
-        for mistake in spec.mistakes() {
-            graph.problem(ProblemKind::Store, mistake);
-        }
-        let StoreSpec { def, serdes, .. } = spec;
-        let name = def.name.clone();
-        let index = graph.add_store(def, format!("the builder, as a {}", T::TYPE.name()));
-        StoreHandle { topology: graph.id, index, name, serdes }
+        declare(&mut self.0.borrow_mut(), spec, format!("the builder, as a {}", T::TYPE.name()))
     }
 
     /// Adds a source with a name, for children that name it.
@@ -201,11 +192,19 @@ impl Builder {
             drop(graph);
             return self;
         };
-        let entry =
-            SinkEntry { node: graph.nodes.len(), topic: Topic::external(topic), partitioner: partitioner.is_some() };
-        let sink = graph.add_sink(entry);
-        add_sink_node(&mut graph, name.to_owned(), sink, parents, (Coder::key(key), Coder::value(value)), partitioner);
+        let (topic, coders) = (SinkTopic::Fixed(Topic::external(topic)), (Coder::key(key), Coder::value(value)));
+        add_sink_to(&mut graph, name.to_owned(), topic, parents, coders, partitioner.into());
         drop(graph);
+        self
+    }
+
+    /// Makes [`Builder::build`] refuse generated names of state: of stores, and with them of changelogs, and of repartition
+    /// topics. A generated name holds a number that shifts with each operator that is added before it; the program would
+    /// start with empty state under another name. Names of operators may be generated: nothing is kept under them.
+    ///
+    /// It is Kafka Streams' `ensure.explicit.internal.resource.naming` (KIP-1111).
+    pub fn ensure_explicit_names(&mut self) -> &mut Self {
+        self.0.borrow_mut().explicit_names = true;
         self
     }
 

@@ -18,6 +18,7 @@ pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
     check_fan_out(&mut graph);
     let users = store_users(&graph);
     check_stores(&mut graph, &users);
+    check_names(&mut graph);
     if !graph.problems.is_empty() {
         return Err(BuildError::new(graph.problems));
     }
@@ -78,6 +79,31 @@ fn check_stores(graph: &mut Graph, users: &[Vec<usize>]) {
         graph
             .problem(ProblemKind::Store, format!("no processor uses the store `{name}`; connect one, or leave it out"));
     }
+}
+
+fn check_names(graph: &mut Graph) {
+    if !graph.explicit_names {
+        return;
+    }
+    let store = |store: &crate::graph::StoreEntry| {
+        let (name, by) = (&store.def.name, &store.by);
+        let message = format!(
+            "the store `{name}` of {by} has a generated name, which shifts when operators are added before it; name it, \
+             for example in `Materialized`"
+        );
+        graph.names.is_made(name).then_some(message)
+    };
+    let topic = |topic: &crate::graph::RepartitionEntry| {
+        let (name, parent) = (&topic.name, &topic.parent);
+        let message = format!(
+            "the repartition topic `{name}` behind `{parent}` has a generated name, which shifts when operators are added \
+             before it; name the grouping (`Grouped`), the repartition (`Repartitioned`) or the operator (`named`) behind it"
+        );
+        graph.names.is_made(name).then_some(message)
+    };
+    let found: Vec<_> =
+        graph.stores.iter().filter_map(store).chain(graph.repartitions.iter().filter_map(topic)).collect();
+    found.into_iter().for_each(|message| graph.problem(ProblemKind::GeneratedName, message));
 }
 
 /// The sub-topology of each node: connected by edges or stores, numbered by first appearance.

@@ -2,15 +2,15 @@
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::names::{self, Names};
 use crate::node::{Build, CloneFn, EdgeFn, edge};
 use crate::problem::{Problem, ProblemKind};
 use crate::serde::SerdeId;
 use crate::store::StoreDef;
-use crate::topology::{OffsetReset, Topic};
+use crate::topology::{OffsetReset, SinkTopic, Topic};
 
 /// A type, to be compared and to be named in a message.
 #[derive(Clone, Copy)]
@@ -50,6 +50,18 @@ pub(crate) struct OldValues {
     pub(crate) gives: bool,
 }
 
+/// A store that a table's node gets as soon as something needs its rows.
+pub(crate) struct OnDemand {
+    pub(crate) def: StoreDef,
+    /// The identity of the key's serde.
+    pub(crate) key: SerdeId,
+    /// Where the node finds the store, once it has one.
+    pub(crate) place: StorePlace,
+}
+
+/// The place of a node's store among those of the topology; empty as long as it has none.
+pub(crate) type StorePlace = Arc<OnceLock<usize>>;
+
 /// A node, as it is added.
 pub(crate) struct NodeSpec {
     pub(crate) name: String,
@@ -61,6 +73,7 @@ pub(crate) struct NodeSpec {
     /// It looks its store up with the record's key, written by a serde of this identity.
     pub(crate) lookup: Option<(usize, SerdeId)>,
     pub(crate) old: OldValues,
+    pub(crate) on_demand: Option<OnDemand>,
     /// It gives each message to one child only.
     pub(crate) routes: bool,
     pub(crate) build: Build,
@@ -76,6 +89,7 @@ impl NodeSpec {
             keeps_key: false,
             lookup: None,
             old: OldValues::default(),
+            on_demand: None,
             routes: false,
             build,
         }
@@ -110,7 +124,7 @@ pub(crate) struct SourceEntry {
 
 pub(crate) struct SinkEntry {
     pub(crate) node: usize,
-    pub(crate) topic: Topic,
+    pub(crate) topic: SinkTopic,
     pub(crate) partitioner: bool,
 }
 
@@ -149,6 +163,8 @@ pub(crate) struct Graph {
     pub(crate) stores: Vec<StoreEntry>,
     pub(crate) repartitions: Vec<RepartitionEntry>,
     pub(crate) problems: Vec<Problem>,
+    /// State must not have generated names.
+    pub(crate) explicit_names: bool,
 }
 
 impl Default for Graph {
@@ -163,6 +179,7 @@ impl Default for Graph {
             stores: Vec::new(),
             repartitions: Vec::new(),
             problems: Vec::new(),
+            explicit_names: false,
         }
     }
 }
@@ -264,9 +281,49 @@ impl Graph {
         self.stores.len() - 1
     }
 
+    /// Something needs to know what the rows of a table were. If the table has no store, the ones that it is made of get theirs,
+    /// as far as they have none.
+    ///
+    /// # Errors
+    ///
+    /// The name of a table at or above this one of which nobody keeps the rows.
+    pub(crate) fn keep_rows(&mut self, table: usize) -> std::result::Result<(), Arc<str>> {
+        let Some(node) = self.nodes.get_mut(table) else { return Ok(()) };
+        let OldValues { gives, passes, .. } = node.spec.old;
+        let (name, on_demand) = (node.name.clone(), node.spec.on_demand.take());
+        if let Some(OnDemand { def, key, place }) = on_demand {
+            let store = self.add_store(def, format!("`{name}`"));
+            self.owns_store(table, store, key);
+            // It is empty: the node had no store.
+            let _ = place.set(store);
+            return Ok(());
+        }
+        match (gives, passes) {
+            (true, _) => Ok(()),
+            (false, true) => {
+                let parents = self.nodes.get(table).map(|n| n.spec.parents.clone()).unwrap_or_default();
+                parents.into_iter().try_for_each(|parent| self.keep_rows(parent))
+            }
+            (false, false) => Err(name),
+        }
+    }
+
+    /// A table's node keeps its rows in a store.
+    fn owns_store(&mut self, node: usize, store: usize, key: SerdeId) {
+        if let Some(entry) = self.stores.get_mut(store) {
+            entry.owner = Some(node);
+        }
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.spec.stores = vec![store];
+            node.spec.lookup = Some((store, key));
+            node.spec.old.gives = true;
+        }
+    }
+
     /// Registers a source's topics; the node is added by the caller under the number returned.
     pub(crate) fn add_source(&mut self, entry: SourceEntry) -> usize {
-        for topic in &entry.topics {
+        // Of two repartition topics with one name was told when they were added.
+        for topic in entry.topics.iter().filter(|t| !t.internal) {
             self.check_name("a topic", &topic.name);
             let taken = self.sources.iter().find(|s| s.topics.contains(topic)).map(|s| s.node);
             if let Some(other) = taken {
@@ -286,7 +343,9 @@ impl Graph {
     }
 
     pub(crate) fn add_sink(&mut self, entry: SinkEntry) -> usize {
-        self.check_name("a topic", &entry.topic.name);
+        if let SinkTopic::Fixed(topic) = &entry.topic {
+            self.check_name("a topic", &topic.name);
+        }
         self.sinks.push(entry);
         self.sinks.len() - 1
     }
@@ -302,9 +361,15 @@ impl Graph {
             self.repartitions.push(entry);
             return true;
         };
+        let made = |r: &RepartitionEntry| match r.partitions {
+            Some(n) => format!("behind `{}` with {n} partitions", r.parent),
+            None => format!("behind `{}`", r.parent),
+        };
         let message = format!(
-            "the repartition topic `{}` is made twice: behind `{}` and behind `{}`; name them differently",
-            entry.name, other.parent, entry.parent
+            "the repartition topic `{}` is made twice: {} and {}; name them differently",
+            entry.name,
+            made(other),
+            made(&entry)
         );
         self.problem(ProblemKind::Clash, message);
         false
@@ -324,7 +389,8 @@ impl Graph {
                 format!("the source of {}", topics.unwrap_or_default())
             }
             NodeKind::Sink(at) => {
-                format!("the sink to {}", self.sinks.get(at).map(|s| topic(&s.topic)).unwrap_or_default())
+                let fixed = self.sinks.get(at).and_then(|s| s.topic.fixed());
+                format!("the sink to {}", fixed.map_or_else(|| "a topic of each record".to_owned(), topic))
             }
             NodeKind::Processor => {
                 let names: Vec<_> =

@@ -7,6 +7,7 @@
 //! | read and write stores | [`StoreView`], [`WindowView`], [`SessionView`], [`VersionedView`]; their scans: [`Rows`], [`WindowedRows`] |
 //! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], [`Nullable`], [`List`], [`TimeWindowed`] |
 //! | run a topology | [`Topology::task`] makes a [`TaskGraph`]; it talks to a [`Port`] |
+//! | see it as text, as a chart, as JSON | [`Topology::describe`] |
 //! | know what topics it needs | [`Topology::internal_topics`], [`Topology::partitions`] |
 //!
 //! A topology is data until [`Topology::task`] makes an instance of one of its sub-topologies: a tree of typed nodes that a
@@ -38,9 +39,10 @@ mod wiring;
 
 pub use builder::Builder;
 pub use context::{Child, Context, Init};
+pub use describe::{Description, NodeDescription, NodeRole, SubTopologyDescription};
 pub use dsl::{
-    Consumed, Deletes, Grouped, GroupedStream, Materialized, Produced, Repartitioned, SessionWindows, SlidingWindows,
-    Split, Stream, Table, TableKind, TimeWindows, Upserts,
+    Consumed, Deletes, Grouped, GroupedStream, GroupedTable, Materialized, Produced, Repartitioned, SessionWindows,
+    SlidingWindows, Split, Stream, Table, TableKind, TimeWindows, Upserts,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};
@@ -54,7 +56,7 @@ pub use port::{
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};
 pub use put_log::{LoggedPut, PutLog};
-pub use record::{Change, FixedKeyRecord, Record};
+pub use record::{Change, FixedKeyRecord, Record, RecordContext};
 pub use serde::{
     Bool, ByteArray, ChangeSerde, F32, F64, I16, I32, I64, Json, List, LossyUtf8, Nullable, Serde, SerdeId,
     SessionWindowed, TimeWindowed, U64, Utf8, UuidText, Void, Windowed,
@@ -68,4 +70,6 @@ pub use store::{
     WindowedRows, Writable,
 };
 pub use task::TaskGraph;
-pub use topology::{InternalTopic, InternalTopicKind, OffsetReset, SinkDef, SourceDef, SubTopology, Topic, Topology};
+pub use topology::{
+    InternalTopic, InternalTopicKind, OffsetReset, SinkDef, SinkTopic, SourceDef, SubTopology, Topic, Topology,
+};

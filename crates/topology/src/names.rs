@@ -10,8 +10,10 @@ pub(crate) mod prefix {
     pub(crate) const FLAT_MAP: &str = "KSTREAM-FLATMAP-";
     pub(crate) const FLAT_MAP_VALUES: &str = "KSTREAM-FLATMAPVALUES-";
     pub(crate) const PEEK: &str = "KSTREAM-PEEK-";
+    pub(crate) const PRINTER: &str = "KSTREAM-PRINTER-";
     pub(crate) const FOREACH: &str = "KSTREAM-FOREACH-";
     pub(crate) const KEY_SELECT: &str = "KSTREAM-KEY-SELECT-";
+    pub(crate) const DEDUP: &str = "KSTREAM-DEDUPLICATE-";
     pub(crate) const MERGE: &str = "KSTREAM-MERGE-";
     pub(crate) const BRANCH: &str = "KSTREAM-BRANCH-";
     pub(crate) const REPARTITION: &str = "KSTREAM-REPARTITION-";
@@ -23,6 +25,9 @@ pub(crate) mod prefix {
     pub(crate) const TABLE_SOURCE: &str = "KTABLE-SOURCE-";
     pub(crate) const TABLE_FILTER: &str = "KTABLE-FILTER-";
     pub(crate) const TABLE_MAP_VALUES: &str = "KTABLE-MAPVALUES-";
+    pub(crate) const TABLE_SELECT: &str = "KTABLE-SELECT-";
+    pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
+    pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
     pub(crate) const STORE: &str = "STATE-STORE-";
 }
@@ -32,6 +37,8 @@ pub(crate) mod prefix {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     next: u32,
+    /// All that were generated.
+    made: Vec<String>,
 }
 
 impl Names {
@@ -39,7 +46,14 @@ impl Names {
     pub(crate) fn generate(&mut self, prefix: &str) -> String {
         let name = format!("{prefix}{:010}", self.next);
         self.next += 1;
+        self.made.push(name.clone());
         name
+    }
+
+    /// Whether a name is a generated one, or one made from it by a suffix (`KSTREAM-AGGREGATE-STATE-STORE-0000000002-repartition`).
+    pub(crate) fn is_made(&self, name: &str) -> bool {
+        let of = |made: &String| name.strip_prefix(made.as_str()).is_some_and(|e| e.is_empty() || e.starts_with('-'));
+        self.made.iter().any(of)
     }
 
     /// The user's name if there is one. A number is used up in any case, as Kafka Streams does: naming one operator must
@@ -106,6 +120,14 @@ mod tests {
         assert_eq!(names.choose(Some("mine".into()), prefix::FILTER), "mine");
         assert_eq!(names.store(prefix::AGGREGATE), "KSTREAM-AGGREGATE-STATE-STORE-0000000002");
         assert_eq!(names.choose(None, prefix::FILTER), "KSTREAM-FILTER-0000000003");
+    }
+
+    #[test]
+    fn names_that_were_made_are_known_and_so_is_what_is_called_after_them() {
+        let mut names = Names::default();
+        let store = names.store(prefix::AGGREGATE);
+        assert!(names.is_made(&store) && names.is_made(&format!("{store}-repartition")));
+        assert!(!names.is_made("counts") && !names.is_made(&format!("{store}x")) && !names.is_made(""));
     }
 
     #[test]

@@ -64,6 +64,8 @@ impl TaskCx<'_> {
 pub(crate) struct Scratch {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
+    /// For the name of a topic.
+    pub(crate) topic: String,
     /// For the views of a processor: as many as it can have at once.
     pub(crate) views: [Buffers; 4],
     /// The nodes that started or cancelled timers in this call.

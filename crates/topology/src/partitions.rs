@@ -92,7 +92,7 @@ impl Topology {
     }
 
     fn read_by_writers<'a>(&'a self, topic: &'a Topic) -> impl Iterator<Item = &'a Topic> {
-        let writes = |sub: u32| self.sinks().iter().any(|sink| sink.topic == *topic && sink.sub == sub);
+        let writes = |sub: u32| self.sinks().iter().any(|sink| sink.topic.fixed() == Some(topic) && sink.sub == sub);
         self.sources().iter().filter(move |source| writes(source.sub)).flat_map(|source| &source.topics)
     }
 

@@ -228,6 +228,8 @@ impl std::fmt::Debug for Raw<'_> {
 pub struct Out<'a> {
     /// The sink.
     pub sink: SinkIndex,
+    /// The topic's name, if the sink [chooses](crate::SinkTopic::Chosen) it for each record.
+    pub topic: Option<&'a str>,
     /// The partition; `None`: by the default partitioner (murmur2 of the key's bytes).
     pub partition: Option<i32>,
     /// Event time in milliseconds since 1970.
@@ -326,11 +328,11 @@ pub trait Port {
     /// [`TaskGraph::drained`](crate::TaskGraph::drained). The same answer for the life of a graph instance.
     fn cached(&self, store: StoreIndex) -> bool;
 
-    /// Takes a record that leaves the task.
+    /// Takes a record that leaves the task. A topic that was chosen and is not there is an error of the record.
     fn send(&mut self, out: &Out<'_>) -> Result<()>;
 
-    /// How many partitions the topic of a sink has, for partitioners.
-    fn partitions(&self, sink: SinkIndex) -> i32;
+    /// How many partitions the topic of a sink has, for partitioners; `topic` is as in [`Out::topic`].
+    fn partitions(&mut self, sink: SinkIndex, topic: Option<&str>) -> Result<i32>;
 
     /// Where the record at hand comes from.
     fn metadata(&self) -> Option<RecordMetadata<'_>>;

@@ -14,6 +14,8 @@ pub enum ProblemKind {
     Clash,
     /// A name breaks Kafka's rules.
     IllegalName,
+    /// A store or an internal topic has a generated name where that is [refused](crate::Builder::ensure_explicit_names).
+    GeneratedName,
     /// A store handle of another topology, a store that no processor uses, or one that cannot be what it is said to be.
     Store,
     /// A serde is needed and nobody named it.

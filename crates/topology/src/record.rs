@@ -1,6 +1,7 @@
 //! What travels along the edges of a graph: records, records with a fixed key, and changes of table rows.
 
 use crate::headers::Headers;
+use crate::port::RecordMetadata;
 
 /// A typed record.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,6 +50,17 @@ impl<K, V> std::fmt::Debug for Record<K, V> {
             .field("headers", &self.headers.len())
             .finish_non_exhaustive()
     }
+}
+
+/// What is known of a record beside its key and value.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordContext<'a> {
+    /// Where the input record comes from that the task is at; none in a punctuation, and for an update that a cache held back.
+    pub metadata: Option<RecordMetadata<'a>>,
+    /// Event time in milliseconds since 1970 (UTC).
+    pub timestamp: i64,
+    /// The headers.
+    pub headers: &'a Headers,
 }
 
 /// A record whose key cannot be changed: what [`process_values`](crate::Stream::process_values) takes and gives, so that

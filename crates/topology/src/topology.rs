@@ -56,13 +56,32 @@ pub struct SourceDef {
     pub lookups: Vec<StoreIndex>,
 }
 
+/// Where a sink writes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SinkTopic {
+    /// To one topic.
+    Fixed(Topic),
+    /// To the topic that a function chooses for each record; this is the name of the function's type.
+    Chosen(&'static str),
+}
+
+impl SinkTopic {
+    /// The topic, if it is always the same.
+    pub const fn fixed(&self) -> Option<&Topic> {
+        match self {
+            Self::Fixed(topic) => Some(topic),
+            Self::Chosen(_) => None,
+        }
+    }
+}
+
 /// A sink: where records leave a task.
 #[derive(Clone, Debug)]
 pub struct SinkDef {
     /// The node's name.
     pub name: Arc<str>,
     /// The topic.
-    pub topic: Topic,
+    pub topic: SinkTopic,
     /// The number of its sub-topology.
     pub sub: u32,
     /// It asks for the topic's partition count, to choose the partition itself.

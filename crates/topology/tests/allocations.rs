@@ -127,8 +127,8 @@ impl Port for Counter {
         Ok(())
     }
 
-    fn partitions(&self, _: SinkIndex) -> i32 {
-        1
+    fn partitions(&mut self, _: SinkIndex, _: Option<&str>) -> Result<i32> {
+        Ok(1)
     }
 
     fn metadata(&self) -> Option<RecordMetadata<'_>> {

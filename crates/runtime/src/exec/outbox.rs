@@ -1,16 +1,18 @@
 //! Records that leave a task: held back in an arena until the input record has returned, then handed to the producer.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use millpond_broker_api::{Header, Outgoing, TopicId};
 use millpond_changelog::{CUT_HEADER, Change, CutBytes, partition_for_key};
-use millpond_topology::{Headers, Out, SinkIndex};
+use millpond_topology::{self as topology, Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::Collector;
 use crate::state::Entry;
 use crate::task::stores::LogFormat;
+use crate::topics::{Met, MetTopics};
 
 /// Where the records of a sink go.
 #[derive(Clone, Debug)]
@@ -70,6 +72,8 @@ impl Routes {
 
 struct Held {
     sink: SinkIndex,
+    /// What was chosen, if the sink chooses its topics.
+    topic: Option<Met>,
     /// What the user's partitioner has chosen.
     partition: Option<i32>,
     timestamp: i64,
@@ -79,8 +83,8 @@ struct Held {
 }
 
 /// The arena. Empty between two records but for its memory.
-#[derive(Default)]
 pub(crate) struct Outbox {
+    pub(super) met: Arc<MetTopics>,
     bytes: Vec<u8>,
     held: Vec<Held>,
     /// For records without a key: the partition moves on with each of them.
@@ -88,6 +92,10 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
+    pub(crate) fn new(met: Arc<MetTopics>) -> Self {
+        Self { met, bytes: Vec::new(), held: Vec::new(), round_robin: 0 }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -103,10 +111,13 @@ impl Outbox {
         Some(start..self.bytes.len())
     }
 
-    pub(crate) fn push(&mut self, out: &Out<'_>) {
+    /// Keeps a copy of the record. A topic that was chosen for it and is not there is an error of the record.
+    pub(crate) fn push(&mut self, out: &Out<'_>) -> topology::Result {
+        let topic = out.topic.map(|topic| self.met.find(topic)).transpose()?;
         let (key, value) = (self.keep(out.key), self.keep(out.value));
         let Out { sink, partition, timestamp, headers, .. } = *out;
-        self.held.push(Held { sink, partition, timestamp, key, value, headers: headers.clone() });
+        self.held.push(Held { sink, topic, partition, timestamp, key, value, headers: headers.clone() });
+        Ok(())
     }
 
     /// Gives all records to the worker's producer, in order, and forgets them.
@@ -115,15 +126,17 @@ impl Outbox {
         for held in &self.held {
             let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
             let (key, value) = (bytes(&held.key), bytes(&held.value));
-            let route = routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref);
-            let route = route.ok_or_else(|| unknown_sink(held.sink))?;
-            let partition = choose(route, held.partition, key, &mut round_robin)?;
+            let target = match &held.topic {
+                Some(met) => Target::met(met, collector),
+                None => Target::of(routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref), held.sink)?,
+            };
+            let partition = choose(&target, held.partition, key, &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
             headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
-            if route.tagged {
+            if target.tagged {
                 headers.push(Header { name: CUT_HEADER, value: Some(routes.cut.as_slice()) });
             }
-            let (topic, timestamp) = (route.id, held.timestamp);
+            let (topic, timestamp) = (target.id, held.timestamp);
             collector.send(&Outgoing { topic, partition, timestamp, key, value, headers: &headers, tag: 0 })?;
         }
         self.round_robin = round_robin;
@@ -146,18 +159,37 @@ fn unknown_sink(sink: SinkIndex) -> Error {
     Error::new(ErrorKind::Config, "send a record").with("unknown sink", sink.0)
 }
 
+/// Where a record goes.
+struct Target<'a> {
+    topic: &'a str,
+    id: TopicId,
+    partitions: i32,
+    tagged: bool,
+}
+
+impl<'a> Target<'a> {
+    fn of(route: Option<&'a SinkRoute>, sink: SinkIndex) -> Result<Self> {
+        let SinkRoute { topic, id, partitions, tagged } = route.ok_or_else(|| unknown_sink(sink))?;
+        Ok(Self { topic, id: *id, partitions: *partitions, tagged: *tagged })
+    }
+
+    fn met(met: &'a Met, collector: &mut Collector) -> Self {
+        Self { topic: &met.name, id: collector.topic(&met.name), partitions: met.partitions, tagged: false }
+    }
+}
+
 /// The partition that a user chose, or murmur2 of the key, or for a record without a key one after the other.
-fn choose(route: &SinkRoute, chosen: Option<i32>, key: Option<&[u8]>, round_robin: &mut i32) -> Result<i32> {
+fn choose(target: &Target<'_>, chosen: Option<i32>, key: Option<&[u8]>, round_robin: &mut i32) -> Result<i32> {
     match (chosen, key) {
-        (Some(p), _) if (0..route.partitions).contains(&p) => Ok(p),
+        (Some(p), _) if (0..target.partitions).contains(&p) => Ok(p),
         (Some(p), _) => Err(Error::new(ErrorKind::Record, "choose a partition")
-            .with("topic", &route.topic)
+            .with("topic", target.topic)
             .with("partition", p)
-            .with("partitions", route.partitions)
+            .with("partitions", target.partitions)
             .remedy("a partitioner answers with a number from 0 to the partition count")),
-        (None, Some(key)) => Ok(partition_for_key(key, route.partitions)),
+        (None, Some(key)) => Ok(partition_for_key(key, target.partitions)),
         (None, None) => {
-            *round_robin = (*round_robin + 1) % route.partitions.max(1);
+            *round_robin = (*round_robin + 1) % target.partitions.max(1);
             Ok(*round_robin)
         }
     }

@@ -48,12 +48,14 @@ impl Port for TaskPort<'_> {
     }
 
     fn send(&mut self, out: &Out<'_>) -> Result<()> {
-        self.outbox.push(out);
-        Ok(())
+        self.outbox.push(out)
     }
 
-    fn partitions(&self, sink: SinkIndex) -> i32 {
-        self.routes.sinks.get(sink.0 as usize).and_then(Option::as_ref).map_or(1, |route| route.partitions)
+    fn partitions(&mut self, sink: SinkIndex, topic: Option<&str>) -> Result<i32> {
+        match topic {
+            Some(topic) => self.outbox.met.find(topic).map(|met| met.partitions),
+            None => Ok(self.routes.sinks.get(sink.0 as usize).and_then(Option::as_ref).map_or(1, |r| r.partitions)),
+        }
     }
 
     fn metadata(&self) -> Option<RecordMetadata<'_>> {

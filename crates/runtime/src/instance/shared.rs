@@ -19,7 +19,7 @@ use crate::settings::{Guarantee, Settings};
 use crate::state::StateDir;
 use crate::task::TaskId;
 use crate::task::locks::{TaskHold, TaskLocks};
-use crate::topics;
+use crate::topics::{self, MetTopics};
 
 /// What the member and all workers of an instance share.
 pub(crate) struct Shared {
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) ports: Ports,
     state_dir: Option<StateDir>,
     pub(crate) memory: Memory,
+    /// Topics that sinks have chosen.
+    pub(crate) met: Arc<MetTopics>,
     pub(crate) commit_interval: Duration,
     pub(crate) locks: TaskLocks,
     /// How long is left when the instance is being closed.
@@ -63,6 +65,7 @@ impl Shared {
             group: settings.application_id.as_str().into(),
             plan: Arc::new(plan),
             memory,
+            met: Arc::new(MetTopics::new(Arc::clone(&broker))),
             commit_interval: settings.effective_commit_interval(),
             locks: TaskLocks::default(),
             closing: Arc::new(Closing::new(ports.clock.clone(), settings.request_timeout)),

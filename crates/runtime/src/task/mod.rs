@@ -23,9 +23,10 @@ use millpond_topology::{self as topology, StoreIndex, TaskGraph};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Outbox, Routes, SinkRoute};
+use crate::instance::Shared;
 use crate::output::Collector;
 use crate::plan::{Plan, SubPlan};
-use crate::state::{DrainedEntry, QueueBudget};
+use crate::state::DrainedEntry;
 
 pub(crate) use drops::Drops;
 pub use id::TaskId;
@@ -85,13 +86,8 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(
-        id: TaskId,
-        plan: &Arc<Plan>,
-        queues: &Arc<QueueBudget>,
-        collector: &mut Collector,
-        next_source: &mut u32,
-    ) -> Result<Self> {
+    pub(crate) fn new(id: TaskId, shared: &Shared, collector: &mut Collector, next_source: &mut u32) -> Result<Self> {
+        let (plan, queues) = (&shared.plan, &shared.memory.queues);
         let unknown = || Error::new(ErrorKind::Config, "make a task").with("unknown task", id);
         let sub = plan.sub(id).ok_or_else(unknown)?;
         let mut inputs = Vec::new();
@@ -109,7 +105,7 @@ impl Task {
             stores: None,
             graph: None,
             timers: Timers::default(),
-            outbox: Outbox::default(),
+            outbox: Outbox::new(Arc::clone(&shared.met)),
             routes,
             drained: DrainedEntry::default(),
             log_key: Vec::new(),

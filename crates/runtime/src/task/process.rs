@@ -19,6 +19,7 @@ use crate::output::Collector;
 use crate::ports::Bug;
 use crate::settings::ErrorPolicy;
 use crate::state::Budget;
+use crate::topics::failed_to_ask;
 
 /// What processing needs beside the task.
 pub(crate) struct Processing<'a> {
@@ -235,6 +236,7 @@ impl Task {
         }
         self.undo();
         let policy = match &failure {
+            Failure::Error(e) if failed_to_ask(e).is_some() => ErrorPolicy::Fail,
             Failure::Error(e) => match e.kind() {
                 topology::ErrorKind::Deserialization => cx.shared.settings.on_deserialization_error,
                 topology::ErrorKind::Processing | topology::ErrorKind::Serialization => {
@@ -382,6 +384,11 @@ impl Task {
     fn failed(&self, op: &'static str, failure: Failure) -> Error {
         const FUNCTION: &str = "mend the function, or let `processing.exception.handler` be `continue`";
         const BYTES: &str = "mend the record's producer, or let `deserialization.exception.handler` be `continue`";
+        if let Failure::Error(e) = &failure
+            && let Some(own) = failed_to_ask(e)
+        {
+            return own.clone().with("task", self.id);
+        }
         let (kind, remedy, source): (_, _, Box<dyn std::error::Error + Send + Sync>) = match failure {
             Failure::Panic(text) => (ErrorKind::Record, Some(FUNCTION), format!("panic: {text}").into()),
             Failure::Error(e) => match e.kind() {

@@ -1,7 +1,10 @@
 //! Topics of an application: source topics are found, internal ones made, and the topology resolved against them.
 
+mod met;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use met::{Met, MetTopics, failed_to_ask};
 use millpond_broker_api::{Admin, Broker};
 use millpond_changelog::{
     self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics,
@@ -39,7 +42,7 @@ fn external_partitions(
     admin: &mut dyn Admin,
 ) -> Result<BTreeMap<String, i32>> {
     let sources = topology.sources().iter().flat_map(|s| &s.topics);
-    let topics = sources.chain(topology.sinks().iter().map(|s| &s.topic)).filter(|t| !t.internal);
+    let topics = sources.chain(topology.sinks().iter().filter_map(|s| s.topic.fixed())).filter(|t| !t.internal);
     let names: BTreeSet<&str> = topics.map(|t| t.name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let found = admin.describe(&names).map_err(|e| Error::broker("describe topics", e))?;
@@ -129,9 +132,11 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
         });
     }
     for sink in &sub.sinks {
-        let Some(def) = topology.sinks().get(sink.0 as usize) else { continue };
-        let topic = def.topic.full_name(app);
-        plan.sinks.push(SinkPlan { sink: *sink, partitions: count(&topic), topic, internal: def.topic.internal });
+        // One whose topics are chosen per record has no plan: they are met at run time.
+        let def = topology.sinks().get(sink.0 as usize);
+        let Some(topic) = def.and_then(|def| def.topic.fixed()) else { continue };
+        let name = topic.full_name(app);
+        plan.sinks.push(SinkPlan { sink: *sink, partitions: count(&name), topic: name, internal: topic.internal });
     }
     plan
 }
@@ -177,7 +182,7 @@ pub(crate) fn dry_run(shared: &Shared) -> Result {
     let mut collector = shared.collector(0)?;
     for sub_topology in 0..shared.plan.subs.len() as u32 {
         let id = crate::TaskId { sub_topology, partition: 0 };
-        let mut task = crate::task::Task::new(id, &shared.plan, &shared.memory.queues, &mut collector, &mut 0)?;
+        let mut task = crate::task::Task::new(id, shared, &mut collector, &mut 0)?;
         task.dry_run(&shared.topology, shared.memory.caching, &shared.memory.overlays, shared.ports.clock.wall_ms())?;
     }
     Ok(())

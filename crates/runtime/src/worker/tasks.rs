@@ -7,7 +7,6 @@ use millpond_broker_api::{Change, Member};
 
 use super::{ToMember, ToWorker, Worker};
 use crate::error::{Error, Result};
-use crate::instance::Shared;
 use crate::metrics::{Counter, Gauge, Scope};
 use crate::ports::FailPoint;
 use crate::task::{Task, TaskId, TaskState};
@@ -59,8 +58,7 @@ impl Worker {
         self.holding_since = None;
         for id in tasks {
             if self.task(*id).is_none() {
-                let Shared { plan, memory, .. } = &*self.shared;
-                let task = Task::new(*id, plan, &memory.queues, &mut self.collector, &mut self.last_source)?;
+                let task = Task::new(*id, &self.shared, &mut self.collector, &mut self.last_source)?;
                 self.tasks.push(task);
                 self.shared.ports.metrics.add(Counter::TaskCreatedTotal, Scope::Task(*id), 1);
             }

@@ -117,7 +117,7 @@ impl Process {
     pub(super) fn external_topics(&self) -> Vec<String> {
         let topology = &self.plan.topology;
         let sources = topology.sources().iter().flat_map(|s| &s.topics);
-        let all = sources.chain(topology.sinks().iter().map(|s| &s.topic)).filter(|t| !t.internal);
+        let all = sources.chain(topology.sinks().iter().filter_map(|s| s.topic.fixed())).filter(|t| !t.internal);
         all.map(|t| t.name.clone()).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 

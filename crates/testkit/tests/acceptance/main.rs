@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod cache;
+mod dedup;
 mod driver;
 mod dsl;
 mod errors;
 mod expired;
+mod grouped_tables;
 mod kinds;
 mod memory;
 mod nulls;
@@ -15,6 +17,7 @@ mod punctuation;
 mod repartition;
 mod restart;
 mod stores;
+mod streams;
 mod support;
 mod tables;
 mod time;

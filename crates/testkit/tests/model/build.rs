@@ -5,7 +5,7 @@ use millpond_topology::{
     Table, TableKind, Topology, Upserts, Utf8,
 };
 
-use crate::plan::{Fold, KeyFn, Op, Plan, StepId, Store, input_topic, output_topic, store_name};
+use crate::plan::{Fold, KeyFn, Op, Plan, RowFold, StepId, input_topic, output_topic, store_name};
 
 /// What a step has become.
 enum Node {
@@ -96,6 +96,25 @@ impl Build<'_> {
                 },
                 _ => panic!("step {of} is no table"),
             }),
+            Op::Regroup { of, by, f, fold, .. } => {
+                let (group, grouped) = (move |k: &String, v: i64| (by.of(k, v), f.of(v)), Grouped::with(Utf8, I64));
+                let grouped = match &self.nodes[of] {
+                    Node::Upserts(table) => table.clone().group_by(group, grouped),
+                    Node::Deletes(table) => table.clone().group_by(group, grouped),
+                    _ => panic!("step {of} is no table"),
+                };
+                let kept = self.materialized(step);
+                Node::Upserts(match fold {
+                    RowFold::Count => grouped.count(kept),
+                    RowFold::Sum => grouped.reduce(i64::wrapping_add, i64::wrapping_sub, kept),
+                    RowFold::SumFromZero => grouped.aggregate(
+                        || 0,
+                        |sum, _, v| sum.wrapping_add(*v),
+                        |sum, _, v| sum.wrapping_sub(*v),
+                        kept,
+                    ),
+                })
+            }
         }
     }
 
@@ -127,13 +146,13 @@ impl Build<'_> {
 
     /// The store of a step, if it has one.
     fn materialized(&self, step: StepId) -> Materialized<String, i64> {
-        match self.plan.steps[step].store() {
-            None => Materialized::with(Utf8, I64),
-            Some(Store { cached }) => {
-                let named = Materialized::named(store_name(step)).serdes(Utf8, I64);
-                if cached { named } else { named.caching_disabled() }
-            }
-        }
+        let op = &self.plan.steps[step];
+        let materialized = match op.is_kept() {
+            true => Materialized::named(store_name(step)),
+            false => Materialized::default(),
+        };
+        let materialized = materialized.serdes(Utf8, I64);
+        if op.is_cached() { materialized } else { materialized.caching_disabled() }
     }
 
     /// Sends the records of a step to its topic.

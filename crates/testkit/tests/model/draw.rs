@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::plan::{Fold, Input, KeyFn, Op, Plan, Pred, Shape, StepId, ValueFn};
+use crate::plan::{Fold, Input, KeyFn, Op, Plan, Pred, RowFold, Shape, StepId, ValueFn};
 
 /// No input is at this time or later.
 pub(crate) const END_OF_TIME: i64 = 200;
@@ -31,7 +31,7 @@ fn op(rng: &mut Rng, steps: &[Op]) -> Option<Op> {
     let streams = of_shape(steps, Shape::Stream);
     let tables = of_shape(steps, Shape::Table);
     let (stream, table) = (rng.choice(&streams).copied(), rng.choice(&tables).copied());
-    Some(match rng.u8(0..24) {
+    Some(match rng.u8(0..26) {
         0 => source(rng),
         1..4 => stateless(rng, stream?),
         4 => Op::Merge { left: stream?, right: *rng.choice(&streams)? },
@@ -45,6 +45,10 @@ fn op(rng: &mut Rng, steps: &[Op]) -> Option<Op> {
         }
         15..17 => Op::FilterRows { of: table?, pred: pred(rng), kept: rng.bool(), cached: rng.bool() },
         17..19 => Op::MapRows { of: table?, f: value_fn(rng), kept: rng.bool(), cached: rng.bool() },
+        19..22 => {
+            let fold = *rng.choice(&[RowFold::Count, RowFold::Sum, RowFold::SumFromZero])?;
+            Op::Regroup { of: table?, by: key_fn(rng), f: value_fn(rng), fold, cached: rng.bool() }
+        }
         _ => Op::ToStream { of: table?, key: rng.bool().then(|| key_fn(rng)) },
     })
     // A stream that is merged with itself says nothing, and would be one edge twice.

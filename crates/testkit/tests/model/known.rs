@@ -7,6 +7,8 @@
 //! * A cache leaves out updates of a row between two commits: only the last one of a key is certain. An aggregate of such
 //!   updates as a stream is not determined, an aggregate of the table is.
 //! * What does not depend on the order of its values is known without it.
+//! * A row of a table that has moved from group to group may have been in groups that an observer of the last updates never
+//!   hears of: there it counts for nothing, but the group may have a row.
 
 use crate::plan::Fold;
 
@@ -14,6 +16,10 @@ use crate::plan::Fold;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Known {
     Nothing,
+    /// The last value of each key; but a row that amounts to nothing may be missing, or be there.
+    Loose,
+    /// The last value of each key, not its time.
+    Values,
     /// The last record of each key.
     Last,
     /// Which records there are, not in which order.
@@ -27,7 +33,12 @@ pub(crate) enum Known {
 impl Known {
     /// Of some of the records only.
     pub(crate) fn of_some(self) -> Self {
-        if self == Self::Last { Self::Nothing } else { self }
+        if self <= Self::Last { Self::Nothing } else { self }
+    }
+
+    /// Of what is made of each row of a table.
+    pub(crate) fn of_rows(self) -> Self {
+        if self == Self::Loose { Self::Nothing } else { self }
     }
 
     /// Of the same records under other keys.
@@ -35,7 +46,7 @@ impl Known {
         match self {
             Self::Total => Self::Total,
             Self::PerKey | Self::Bag => Self::Bag,
-            Self::Last | Self::Nothing => Self::Nothing,
+            _ => Self::Nothing,
         }
     }
 
@@ -67,9 +78,21 @@ impl Known {
     pub(crate) fn folded(self, fold: Fold) -> Self {
         match self {
             Self::Bag if fold.commutes() => Self::Last,
+            Self::PerKey | Self::Total => self,
             // Each update that is left out is one value less.
-            Self::Bag | Self::Last => Self::Nothing,
-            other => other,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// Of the rows of a table by another key, folded. `all_groups`: the rows that there are at the end tell of all groups that
+    /// there have been.
+    pub(crate) fn regrouped(self, partitions: i32, all_groups: bool) -> Self {
+        match self {
+            Self::Total if partitions == 1 => Self::Total,
+            Self::Total | Self::PerKey => Self::Last,
+            Self::Last | Self::Values if all_groups => Self::Values,
+            Self::Last | Self::Values => Self::Loose,
+            _ => Self::Nothing,
         }
     }
 }
@@ -83,8 +106,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Of the updates of a table that has a store, if it is `kept`.
-    pub(crate) fn stored(&self, kept: bool, cached: bool, known: Known) -> Known {
-        if kept && cached && self.caching.is_some() { known.min(Known::Last) } else { known }
+    /// Of the updates of a table whose store is cached, if it has one.
+    pub(crate) fn cached(&self, known: Known) -> Known {
+        if self.caching.is_some() { known.min(Known::Last) } else { known }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::known::{Known, World};
 use crate::partition::partition;
-use crate::plan::{Fold, Input, KeyFn, Op, Plan, StepId};
+use crate::plan::{Fold, Input, KeyFn, Op, Plan, RowFold, StepId, ValueFn};
 
 /// A record of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,17 +36,27 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// Whether all rows that there have been are there in the end.
+    fn all_rows_stay(&self) -> bool {
+        let rows = self.rows();
+        self.records.iter().all(|rec| rows.contains_key(rec.key.as_str()))
+    }
+
     /// The rows of a table after all records: value and time.
     pub(crate) fn rows(&self) -> BTreeMap<&str, (i64, i64)> {
-        let mut rows = BTreeMap::new();
-        for rec in &self.records {
-            match rec.value {
-                Some(value) => rows.insert(rec.key.as_str(), (value, rec.time)),
-                None => rows.remove(rec.key.as_str()),
-            };
-        }
-        rows
+        rows(&self.records)
     }
+}
+
+fn rows(updates: &[Rec]) -> BTreeMap<&str, (i64, i64)> {
+    let mut rows = BTreeMap::new();
+    for rec in updates {
+        match rec.value {
+            Some(value) => rows.insert(rec.key.as_str(), (value, rec.time)),
+            None => rows.remove(rec.key.as_str()),
+        };
+    }
+    rows
 }
 
 /// What each step of a plan gives.
@@ -72,7 +82,7 @@ impl Of<'_> {
     fn op(&self, op: &Op, seen: &[Seen]) -> Seen {
         match op {
             Op::Stream => self.source(false, Known::Total),
-            Op::Table { kept, cached } => self.source(true, self.world.stored(*kept, *cached, Known::Total)),
+            Op::Table { .. } => self.source(true, self.updates(Known::Total)),
             Op::Filter { of, pred } => {
                 let keeps = |rec: &Rec| rec.value.is_some_and(|value| pred.holds(&rec.key, value));
                 let known = seen[*of].known.of_some();
@@ -97,32 +107,32 @@ impl Of<'_> {
             Op::Split { of, .. } => self.each(&seen[*of], seen[*of].known, |rec| vec![rec.clone()]),
             Op::Branch { of, nth } => self.branch(&seen[*of], *of, *nth),
             Op::Repartition { of } => self.repartition(&seen[*of]),
-            Op::ToTable { of, cached } => {
+            Op::ToTable { of, .. } => {
                 let of = self.together(&seen[*of], None);
-                Seen { known: self.world.stored(true, *cached, of.known.latest()), ..of }
+                Seen { known: self.updates(of.known.latest()), ..of }
             }
-            Op::Aggregate { of, by, fold, cached } => self.fold(&self.together(&seen[*of], *by), *fold, *cached),
-            Op::FilterRows { of, pred, kept, cached } => {
-                let known = self.world.stored(*kept, *cached, seen[*of].known);
+            Op::Aggregate { of, by, fold, .. } => self.fold(&self.together(&seen[*of], *by), *fold),
+            Op::FilterRows { of, pred, .. } => {
+                let known = self.updates(seen[*of].known.of_rows());
                 self.each(&seen[*of], known, |rec| {
                     vec![Rec { value: rec.value.filter(|value| pred.holds(&rec.key, *value)), ..rec.clone() }]
                 })
             }
-            Op::MapRows { of, f, kept, cached } => {
-                let known = self.world.stored(*kept, *cached, seen[*of].known);
+            Op::MapRows { of, f, .. } => {
+                let known = self.updates(seen[*of].known.of_rows());
                 self.each(&seen[*of], known, |rec| vec![Rec { value: rec.value.map(|v| f.of(v)), ..rec.clone() }])
             }
             Op::ToStream { of, key } => {
                 let of = &seen[*of];
                 // Of a row that is gone, nobody knows what it was before.
-                let all_are_there = of.records.iter().all(|rec| of.rows().contains_key(rec.key.as_str()));
-                let known = if all_are_there { of.known } else { of.known.of_some() };
+                let known = if of.all_rows_stay() { of.known.of_rows() } else { of.known.of_some() };
                 let kept = self.each(of, known, |rec| rec.value.map(|_| rec.clone()).into_iter().collect());
                 match key {
                     Some(key) => self.under(&kept, *key),
                     None => kept,
                 }
             }
+            Op::Regroup { of, by, f, fold, .. } => self.regroup(&seen[*of], *by, *f, *fold),
         }
     }
 
@@ -189,8 +199,8 @@ impl Of<'_> {
     }
 
     /// A table of what each key's values amount to. A row has the time of the latest record in it.
-    fn fold(&self, of: &Seen, fold: Fold, cached: bool) -> Seen {
-        let known = self.world.stored(true, cached, of.known.folded(fold));
+    fn fold(&self, of: &Seen, fold: Fold) -> Seen {
+        let known = self.updates(of.known.folded(fold));
         let update = |n: usize, rec: &Rec| {
             let so_far = || of.records[..=n].iter().filter(|other| other.key == rec.key);
             let values: Vec<i64> = so_far().filter_map(|rec| rec.value).collect();
@@ -200,9 +210,46 @@ impl Of<'_> {
         let records = of.records.iter().enumerate().map(|(n, rec)| update(n, rec)).collect();
         Seen { records, known, ..of.clone() }
     }
+
+    /// A table of what the rows amount to that belong to each group. A change tells the group that the row was in, if it is
+    /// another, then the one that it is in. A group has the time of the latest change that it was told of.
+    fn regroup(&self, of: &Seen, by: KeyFn, f: ValueFn, fold: RowFold) -> Seen {
+        let all_groups = by.is_of_key() && of.all_rows_stay();
+        let known = self.updates(of.known.regrouped(self.world.partitions, all_groups));
+        let (mut records, mut told) = (Vec::new(), Vec::<(String, i64)>::new());
+        for (n, rec) in of.records.iter().enumerate() {
+            let (before, now) = (rows(&of.records[..n]), rows(&of.records[..=n]));
+            let group = |row: Option<&(i64, i64)>| row.map(|(value, _)| by.of(&rec.key, *value));
+            let (old, new) = (group(before.get(rec.key.as_str())), group(now.get(rec.key.as_str())));
+            for (nth, group) in old.filter(|old| Some(old) != new.as_ref()).into_iter().chain(new).enumerate() {
+                let here = now.iter().filter(|(key, (value, _))| by.of(key, *value) == group);
+                let values: Vec<i64> = here.map(|(_, (value, _))| f.of(*value)).collect();
+                told.push((group.clone(), rec.time));
+                let time = told.iter().filter(|(other, _)| *other == group).map(|(_, time)| *time).max();
+                let at = [&rec.at[..], &[self.step, nth]].concat();
+                let value = Some(all_rows(fold, &values));
+                records.push(Rec { key: group, value, time: time.unwrap_or(rec.time), part: rec.part, at });
+            }
+        }
+        Seen { records, known, via: [&of.via[..], &[self.step]].concat(), rekeyed: false }
+    }
+
+    /// What is known of the updates of the step's table.
+    fn updates(&self, known: Known) -> Known {
+        let cached = self.plan.steps[self.step].is_cached() && self.plan.has_store(self.step);
+        if cached { self.world.cached(known) } else { known }
+    }
 }
 
-/// What values amount to; there is at least one.
+/// What the rows of a group amount to.
+fn all_rows(fold: RowFold, values: &[i64]) -> i64 {
+    match fold {
+        RowFold::Count => all(Fold::Count, values),
+        RowFold::Sum | RowFold::SumFromZero => all(Fold::Sum, values),
+    }
+}
+
+/// What values amount to.
 fn all(fold: Fold, values: &[i64]) -> i64 {
     match fold {
         Fold::Count => values.len() as i64,

@@ -81,6 +81,14 @@ pub(crate) enum Op {
         of: StepId,
         key: Option<KeyFn>,
     },
+    /// The rows of a table by another key and with another value, folded.
+    Regroup {
+        of: StepId,
+        by: KeyFn,
+        f: ValueFn,
+        fold: RowFold,
+        cached: bool,
+    },
 }
 
 /// What a step is to the steps behind it.
@@ -110,7 +118,8 @@ impl Op {
             | Self::Aggregate { of, .. }
             | Self::FilterRows { of, .. }
             | Self::MapRows { of, .. }
-            | Self::ToStream { of, .. } => vec![of],
+            | Self::ToStream { of, .. }
+            | Self::Regroup { of, .. } => vec![of],
         }
     }
 
@@ -121,7 +130,8 @@ impl Op {
             | Self::ToTable { .. }
             | Self::Aggregate { .. }
             | Self::FilterRows { .. }
-            | Self::MapRows { .. } => Shape::Table,
+            | Self::MapRows { .. }
+            | Self::Regroup { .. } => Shape::Table,
             _ => Shape::Stream,
         }
     }
@@ -131,22 +141,27 @@ impl Op {
         matches!(self, Self::Stream | Self::Table { .. })
     }
 
-    /// Whether its rows are in a store that can be looked into, and whether that store is cached if anything is.
-    pub(crate) fn store(&self) -> Option<Store> {
+    /// Whether its rows are in a store that the user has named.
+    pub(crate) fn is_kept(&self) -> bool {
         match *self {
-            Self::ToTable { cached, .. } | Self::Aggregate { cached, .. } => Some(Store { cached }),
-            Self::Table { kept, cached }
-            | Self::FilterRows { kept, cached, .. }
-            | Self::MapRows { kept, cached, .. } => kept.then_some(Store { cached }),
-            _ => None,
+            Self::Table { kept, .. } | Self::FilterRows { kept, .. } | Self::MapRows { kept, .. } => kept,
+            Self::ToTable { .. } | Self::Aggregate { .. } | Self::Regroup { .. } => true,
+            _ => false,
         }
     }
-}
 
-/// The store of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Store {
-    pub(crate) cached: bool,
+    /// Whether its store, if it has one, is cached if anything is.
+    pub(crate) fn is_cached(&self) -> bool {
+        match *self {
+            Self::Table { cached, .. }
+            | Self::FilterRows { cached, .. }
+            | Self::MapRows { cached, .. }
+            | Self::ToTable { cached, .. }
+            | Self::Aggregate { cached, .. }
+            | Self::Regroup { cached, .. } => cached,
+            _ => false,
+        }
+    }
 }
 
 /// A topology.
@@ -155,6 +170,24 @@ pub(crate) struct Plan {
     pub(crate) steps: Vec<Op>,
     /// The steps whose records go to a topic.
     pub(crate) shown: Vec<StepId>,
+}
+
+impl Plan {
+    /// Whether a step's rows are in a store: where they are kept, or something needs to know what they were before.
+    pub(crate) fn has_store(&self, step: StepId) -> bool {
+        self.steps[step].is_kept() || (self.steps[step].is_source() && self.rows_are_asked_for(step))
+    }
+
+    fn rows_are_asked_for(&self, step: StepId) -> bool {
+        let asks = |(at, op): (StepId, &Op)| match op {
+            Op::Regroup { of, .. } => *of == step,
+            Op::FilterRows { of, .. } | Op::MapRows { of, .. } => {
+                *of == step && !op.is_kept() && self.rows_are_asked_for(at)
+            }
+            _ => false,
+        };
+        self.steps.iter().enumerate().any(asks)
+    }
 }
 
 /// A record of an input topic; the topic is that of the step that reads it.
@@ -247,6 +280,11 @@ pub(crate) enum KeyFn {
 }
 
 impl KeyFn {
+    /// Whether the value does not matter.
+    pub(crate) fn is_of_key(self) -> bool {
+        matches!(self, Self::OfKey(_) | Self::One)
+    }
+
     pub(crate) fn of(self, key: &str, value: i64) -> String {
         match self {
             Self::OfKey(n) => format!("k{}", sum_of_bytes(key) % n),
@@ -297,4 +335,14 @@ impl Fold {
             Self::Digest => 7,
         }
     }
+}
+
+/// What becomes of the rows that count for one key: values go in and out, so order does not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowFold {
+    Count,
+    /// As a reduction.
+    Sum,
+    /// As an aggregation.
+    SumFromZero,
 }

@@ -147,7 +147,7 @@ fn outcome(driver: &Driver, plan: &Plan) -> Result<Outcome, String> {
     });
     let mut stores = BTreeMap::new();
     for (step, op) in plan.steps.iter().enumerate() {
-        if op.store().is_some() {
+        if op.is_kept() {
             stores.insert(step, rows(driver, step)?);
         }
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Graph;
 use crate::problem::ProblemKind;
 use crate::serde::{AnySerde, Serde};
-use crate::store::Bound;
+use crate::store::{Bound, StoreHandle, StoreKind, StoreSpec};
 
 /// The definition that a builder and all its streams share.
 pub(crate) type Shared = Rc<RefCell<Graph>>;
@@ -68,6 +68,17 @@ impl<T> Serde<T> for Missing {
     fn decode(&self, _: &[u8]) -> Result<T> {
         Err(Error::new(ErrorKind::Topology, "use a serde that was not named"))
     }
+}
+
+/// Adds a store, and tells what is wrong with it.
+pub(crate) fn declare<T: StoreKind>(graph: &mut Graph, spec: StoreSpec<T>, by: String) -> StoreHandle<T> {
+    for mistake in spec.mistakes() {
+        graph.problem(ProblemKind::Store, mistake);
+    }
+    let StoreSpec { def, serdes, .. } = spec;
+    let name = def.name.clone();
+    let index = graph.add_store(def, by);
+    StoreHandle { topology: graph.id, index, name, serdes }
 }
 
 /// The places of a processor's stores; those of another topology, or named twice, are reported.

@@ -44,22 +44,42 @@ pub(crate) struct Grouping<K, V> {
 
 /// Clones of a named grouping share one repartition topic.
 #[derive(Default)]
-struct SharedCut {
+pub(crate) struct SharedCut {
     source: Option<usize>,
     /// Known once the grouping has been cloned.
     allow_fan_out: Option<fn(&mut Graph, usize)>,
 }
 
+impl SharedCut {
+    /// The grouping of messages of the type `T` is cloned.
+    pub(crate) fn cloned<T: Clone + 'static>(&mut self, at: &At) {
+        let allow: fn(&mut Graph, usize) = Graph::allow_fan_out::<T>;
+        let mut graph = at.graph();
+        allow(&mut graph, at.node);
+        self.allow_fan_out = Some(allow);
+        if let Some(source) = self.source {
+            allow(&mut graph, source);
+        }
+    }
+
+    /// The source behind the repartition topic; a named grouping makes one only once.
+    pub(crate) fn source(&mut self, at: &At, named: bool, add: impl FnOnce() -> At) -> At {
+        if let Some(source) = self.source.filter(|_| named) {
+            return at.moved(source);
+        }
+        let source = add();
+        if let Some(allow) = self.allow_fan_out {
+            allow(&mut at.graph(), source.node);
+        }
+        self.source = Some(source.node);
+        source
+    }
+}
+
 impl<K: Clone + 'static, V: Clone + 'static> Clone for GroupedStream<K, V> {
     fn clone(&self) -> Self {
         let Grouping { at, rekeyed, key, value, name } = &self.grouping;
-        let allow: fn(&mut Graph, usize) = Graph::allow_fan_out::<Record<K, V>>;
-        allow(&mut at.graph(), at.node);
-        let mut shared = self.shared.borrow_mut();
-        shared.allow_fan_out = Some(allow);
-        if let Some(source) = shared.source {
-            allow(&mut at.graph(), source);
-        }
+        self.shared.borrow_mut().cloned::<Record<K, V>>(at);
         let (key, value, name) = (key.clone(), value.clone(), name.clone());
         let grouping = Grouping { at: at.clone(), rekeyed: *rekeyed, key, value, name };
         Self { grouping, shared: self.shared.clone() }
@@ -146,7 +166,8 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
             let key = at.serde(key.or(materialized.key.clone()), || missing("key", "group", &base, "Grouped"));
             let value = at.serde(value.clone(), || missing("value", "group", &base, "Grouped"));
             materialized.key = Some(materialized.key.unwrap_or(key.clone()));
-            at = cut(&at, &self.shared, group.is_some(), Cut::of(base, key, value), names);
+            let cut = Cut::of(base, key, value);
+            at = self.shared.borrow_mut().source(&at, group.is_some(), || cut.add(&at, names));
         }
         let store = declare_store(&at, store_name, &name, materialized);
         let (fold, serdes, value) = (Arc::new(fold), store.serdes.clone(), value.map(Coder::value));
@@ -163,24 +184,4 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
         let node = at.graph().add::<Record<K, V>, Record<K, Change<A>>>(spec);
         Table::of(at.moved(node), Some(store))
     }
-}
-
-/// The source behind the repartition topic; a named grouping makes one only once.
-fn cut<K: 'static, V: 'static>(
-    at: &At,
-    shared: &RefCell<SharedCut>,
-    named: bool,
-    cut: Cut<K, V>,
-    names: CutNames,
-) -> At {
-    let mut shared = shared.borrow_mut();
-    if let Some(source) = shared.source.filter(|_| named) {
-        return at.moved(source);
-    }
-    let source = cut.add(at, names);
-    if let Some(allow) = shared.allow_fan_out {
-        allow(&mut at.graph(), source.node);
-    }
-    shared.source = Some(source.node);
-    source
 }

@@ -1,22 +1,26 @@
 //! The DSL: streams and tables, and the operators on them.
 
 mod at;
+mod dedup;
 mod grouped;
+mod grouped_table;
 mod options;
+mod output;
 mod repartition;
 mod split;
 mod stream;
 mod table;
 mod windows;
 
-pub(crate) use at::{At, Shared};
+pub(crate) use at::{At, Shared, declare};
 pub use grouped::GroupedStream;
+pub use grouped_table::GroupedTable;
 pub use options::{Consumed, Grouped, Materialized, Produced, Repartitioned};
-pub(crate) use repartition::add_sink_node;
+pub(crate) use repartition::add_sink_to;
 pub use split::Split;
 pub use stream::Stream;
 pub(crate) use stream::processor_spec;
-pub(crate) use table::table_of_updates;
 pub use table::{Deletes, Table, TableKind, Upserts};
+pub(crate) use table::{UpdateNames, table_of_updates};
 pub(crate) use windows::Closing;
 pub use windows::{SessionWindows, SlidingWindows, TimeWindows};

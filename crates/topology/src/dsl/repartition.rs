@@ -8,11 +8,11 @@ use crate::dsl::at::At;
 use crate::graph::{NodeKind, NodeSpec, RepartitionEntry, SinkEntry, SourceEntry};
 use crate::names::{self, prefix};
 use crate::node::{Build, Built};
-use crate::nodes::{Extractor, NullKeyFilter, Partitioner, SinkNode, SourceNode, StreamRoot};
+use crate::nodes::{Extractor, NullKeyFilter, Partitioner, SinkNode, SourceNode, StreamRoot, TopicChooser};
 use crate::port::SinkIndex;
 use crate::record::Record;
 use crate::serde::{AnySerde, Coder};
-use crate::topology::{Topic, index};
+use crate::topology::{SinkTopic, Topic, index};
 
 /// A repartition topic and its two ends.
 pub(crate) struct Cut<K, V> {
@@ -49,15 +49,7 @@ impl<K: 'static, V: 'static> Cut<K, V> {
 
     /// Adds the nodes behind `at`; the answer is the new source.
     pub(crate) fn add(self, at: &At, generated: CutNames) -> At {
-        const SUFFIX: &str = "-repartition";
-        let topic = if self.base.ends_with(SUFFIX) { self.base.clone() } else { format!("{}{SUFFIX}", self.base) };
-        let entry = RepartitionEntry {
-            name: topic.clone(),
-            partitions: self.partitions,
-            configs: self.configs.clone(),
-            parent: at.node_name(),
-        };
-        let fresh = at.graph().add_repartition(entry);
+        let (topic, fresh) = self.register(at);
         let names = if names::is_generated(&self.base) || !fresh {
             generated
         } else {
@@ -68,6 +60,28 @@ impl<K: 'static, V: 'static> Cut<K, V> {
         let filter = self.filter(at, names.filter);
         self.sink(&at.moved(filter), names.sink, topic.clone());
         at.moved(self.source(at, names.source, topic))
+    }
+
+    /// Adds a sink and a source only, behind what forwards no null keys.
+    pub(crate) fn add_unfiltered(self, at: &At, sink: String, source: String) -> At {
+        let (topic, _) = self.register(at);
+        let topic = Topic { name: topic, internal: true };
+        self.sink(at, sink, topic.clone());
+        at.moved(self.source(at, source, topic))
+    }
+
+    /// The topic's name; false if it is that of another one.
+    fn register(&self, at: &At) -> (String, bool) {
+        const SUFFIX: &str = "-repartition";
+        let name = if self.base.ends_with(SUFFIX) { self.base.clone() } else { format!("{}{SUFFIX}", self.base) };
+        let entry = RepartitionEntry {
+            name: name.clone(),
+            partitions: self.partitions,
+            configs: self.configs.clone(),
+            parent: at.node_name(),
+        };
+        let fresh = at.graph().add_repartition(entry);
+        (name, fresh)
     }
 
     fn filter(&self, at: &At, name: String) -> usize {
@@ -105,7 +119,7 @@ impl<K: 'static, V: 'static> Cut<K, V> {
     }
 }
 
-/// Adds a sink behind `at`.
+/// Adds a sink to one topic behind `at`.
 pub(crate) fn add_sink<K: 'static, V: 'static>(
     at: &At,
     name: String,
@@ -114,28 +128,41 @@ pub(crate) fn add_sink<K: 'static, V: 'static>(
     value: AnySerde<V>,
     partitioner: Option<Partitioner<K, V>>,
 ) {
-    let mut graph = at.graph();
-    let node = graph.nodes.len();
-    let sink = graph.add_sink(SinkEntry { node, topic, partitioner: partitioner.is_some() });
-    let parents = vec![at.node];
-    add_sink_node(&mut graph, name, sink, parents, (Coder::key(key), Coder::value(value)), partitioner);
+    let coders = (Coder::key(key), Coder::value(value));
+    add_sink_to(&mut at.graph(), name, SinkTopic::Fixed(topic), vec![at.node], coders, partitioner.into());
 }
 
-/// Adds the node of a registered sink.
-pub(crate) fn add_sink_node<K: 'static, V: 'static>(
+/// What a sink lets the user choose for each record.
+pub(crate) struct Choice<K, V> {
+    pub(crate) partitioner: Option<Partitioner<K, V>>,
+    pub(crate) topic: Option<TopicChooser<K, V>>,
+}
+
+impl<K, V> From<Option<Partitioner<K, V>>> for Choice<K, V> {
+    fn from(partitioner: Option<Partitioner<K, V>>) -> Self {
+        Self { partitioner, topic: None }
+    }
+}
+
+/// Adds a sink.
+pub(crate) fn add_sink_to<K: 'static, V: 'static>(
     graph: &mut crate::graph::Graph,
     name: String,
-    sink: usize,
+    topic: SinkTopic,
     parents: Vec<usize>,
     (key, value): (Coder<K>, Coder<V>),
-    partitioner: Option<Partitioner<K, V>>,
+    choice: Choice<K, V>,
 ) {
+    let node = graph.nodes.len();
+    let at = graph.add_sink(SinkEntry { node, topic, partitioner: choice.partitioner.is_some() });
+    let Choice { partitioner, topic } = choice;
     let build: Build = Arc::new(move |b| {
-        let (key, value, partitioner) = (key.clone(), value.clone(), partitioner.clone());
+        let (name, sink, key, value) = (b.name.clone(), SinkIndex(index(at)), key.clone(), value.clone());
+        let (partitioner, topic) = (partitioner.clone(), topic.clone());
         let reuse = key.identity().is_same(b.origin);
-        Ok(Built::node(SinkNode { name: b.name.clone(), sink: SinkIndex(index(sink)), key, value, partitioner, reuse }))
+        Ok(Built::node(SinkNode { name, sink, key, value, partitioner, topic, reuse }))
     });
     let mut spec = NodeSpec::processor(name, parents, build);
-    spec.kind = NodeKind::Sink(sink);
+    spec.kind = NodeKind::Sink(at);
     graph.add::<Record<K, V>, ()>(spec);
 }

@@ -6,23 +6,22 @@ use std::sync::Arc;
 use crate::context::Init;
 use crate::dsl::at::{At, own_stores};
 use crate::dsl::grouped::{GroupedStream, Grouping};
-use crate::dsl::options::{Grouped, Materialized, Produced, Repartitioned};
-use crate::dsl::repartition::{Cut, CutNames, add_sink};
+use crate::dsl::options::{Grouped, Materialized, Repartitioned};
+use crate::dsl::repartition::{Cut, CutNames};
 use crate::dsl::split::Split;
-use crate::dsl::table::{Table, Upserts, table_of_updates};
+use crate::dsl::table::{Table, UpdateNames, Upserts, table_of_updates};
 use crate::error::Result;
 use crate::graph::NodeSpec;
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{
-    Filter, FixKey, FlatMap, FlatMapValues, Foreach, Map, MapValues, Op, OpNode, Pass, Peek, SelectKey, TryFilter,
-    TryMap, TryMapValues, TryPeek, fixed_key_outs,
+    Filter, FixKey, FlatMap, FlatMapValues, FlatMapValuesWithKey, Foreach, Map, MapValues, MapValuesWithKey, Op,
+    OpNode, Pass, Peek, SelectKey, TryFilter, TryMap, TryMapValues, TryPeek, fixed_key_outs,
 };
 use crate::processor::{Processor, ProcessorNode};
 use crate::record::{FixedKeyRecord, Record};
 use crate::serde::AnySerde;
 use crate::store::StoreSet;
-use crate::topology::Topic;
 
 /// A stream of records, while a topology is being defined.
 ///
@@ -99,7 +98,7 @@ impl<K, V> std::fmt::Debug for Stream<K, V> {
 
 /// What an operator does to the key.
 #[derive(Clone, Copy, PartialEq)]
-enum Key {
+pub(crate) enum Key {
     Keeps,
     Changes,
 }
@@ -163,6 +162,12 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         self.op(prefix::MAP_VALUES, TryMapValues(f), Key::Keeps).known(key, None)
     }
 
+    /// As [`Stream::map_values`], with a closure that may read the key.
+    pub fn map_values_with_key<W: 'static>(self, f: impl Fn(&K, V) -> W + Send + Sync + 'static) -> Stream<K, W> {
+        let key = self.key.clone();
+        self.op(prefix::MAP_VALUES, MapValuesWithKey(f), Key::Keeps).known(key, None)
+    }
+
     /// Makes any number of records of each, with new keys.
     pub fn flat_map<L: 'static, W: 'static, I: IntoIterator<Item = (L, W)> + 'static>(
         self,
@@ -181,6 +186,18 @@ impl<K: 'static, V: 'static> Stream<K, V> {
     {
         let key = self.key.clone();
         self.op(prefix::FLAT_MAP_VALUES, FlatMapValues(f), Key::Keeps).known(key, None)
+    }
+
+    /// As [`Stream::flat_map_values`], with a closure that may read the key.
+    pub fn flat_map_values_with_key<I: IntoIterator<Item: 'static> + 'static>(
+        self,
+        f: impl Fn(&K, V) -> I + Send + Sync + 'static,
+    ) -> Stream<K, I::Item>
+    where
+        K: Clone,
+    {
+        let key = self.key.clone();
+        self.op(prefix::FLAT_MAP_VALUES, FlatMapValuesWithKey(f), Key::Keeps).known(key, None)
     }
 
     /// Gives each record another key.
@@ -272,9 +289,7 @@ impl<K: 'static, V: 'static> Stream<K, V> {
     /// [`Nullable`](crate::Nullable)) deletes the row.
     pub fn to_table(mut self, materialized: Materialized<K, V>) -> Table<K, V, Upserts> {
         let name = self.at.next_name(prefix::TO_TABLE);
-        if materialized.name.is_none() {
-            self.at.graph().names.store(prefix::TO_TABLE);
-        }
+        let store = materialized.name.clone().unwrap_or_else(|| self.at.graph().names.store(prefix::TO_TABLE));
         let key = materialized.key.clone().or(self.key);
         let key = self.at.serde(key, || missing("key", "to_table", &name, "Materialized"));
         let value = materialized.value.clone().or(self.value);
@@ -283,16 +298,7 @@ impl<K: 'static, V: 'static> Stream<K, V> {
             let names = CutNames::generate(&self.at);
             self.at = Cut::of(name.clone(), key.clone(), value.clone()).add(&self.at, names);
         }
-        table_of_updates(&self.at, name, Some, (key, value), materialized)
-    }
-
-    /// Writes the records to a topic; the stream ends here.
-    pub fn to(mut self, topic: &str, produced: Produced<K, V>) {
-        self.at.name = produced.name.or(self.at.name);
-        let name = self.at.next_name(prefix::STREAM_SINK);
-        let key = self.at.serde(produced.key.or(self.key), || missing("key", "to", topic, "Produced"));
-        let value = self.at.serde(produced.value.or(self.value), || missing("value", "to", topic, "Produced"));
-        add_sink(&self.at, name, Topic::external(topic), key, value, produced.partitioner);
+        table_of_updates(&self.at, UpdateNames { node: name, store }, Some, (key, value), materialized)
     }
 
     /// Runs user code on each record, with the stores it declares; see [`Processor`].
@@ -371,7 +377,7 @@ impl<K: 'static, V: 'static> Stream<K, V> {
     }
 
     /// Adds an operator; the new stream knows no serdes yet.
-    fn op<L: 'static, W: 'static, O: Op<Record<K, V>, Out = Record<L, W>>>(
+    pub(crate) fn op<L: 'static, W: 'static, O: Op<Record<K, V>, Out = Record<L, W>>>(
         mut self,
         prefix: &str,
         op: O,

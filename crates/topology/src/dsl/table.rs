@@ -9,7 +9,7 @@ use crate::dsl::at::At;
 use crate::dsl::options::Materialized;
 use crate::dsl::stream::{Stream, missing};
 use crate::dsl::windows::Closing;
-use crate::graph::{NodeSpec, OldValues};
+use crate::graph::{NodeSpec, OldValues, OnDemand, StorePlace};
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{RowFn, TableOpNode, TableSourceNode, TableStore, ToStreamNode};
@@ -210,6 +210,11 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         Stream { at: self.at.moved(node), rekeyed: false, key: self.key, value: self.value.map(D::serde) }
     }
 
+    /// Where the table is, and its value's serde if that is known.
+    pub(crate) fn into_rows(self) -> (At, Option<AnySerde<V>>) {
+        (self.at, self.value)
+    }
+
     fn op<W: 'static, E: TableKind>(
         mut self,
         prefix: &str,
@@ -247,6 +252,24 @@ pub(crate) struct DeclaredStore<K: 'static, V: 'static> {
     pub(crate) value: AnySerde<V>,
 }
 
+/// A store that a table's rows could be in.
+struct RowStore<K: 'static, V: 'static> {
+    def: StoreDef,
+    serdes: Serdes<K, Stamped<V>>,
+    key: AnySerde<K>,
+    value: AnySerde<V>,
+}
+
+fn row_store<K: 'static, V: 'static>(at: &At, name: String, materialized: Materialized<K, V>) -> RowStore<K, V> {
+    let Materialized { key, value, caching, logging, engine, .. } = materialized;
+    let key = at.serde(key, || missing("key", "store", &name, "Materialized"));
+    let value = at.serde(value, || missing("value", "store", &name, "Materialized"));
+    let serdes = Serdes::new(Coder::key(key.clone()), Stamped::new(Coder::value(value.clone())));
+    let kind = StoreType::TimestampedKeyValue;
+    let def = StoreDef { name, kind, retention: None, hold: None, sub: 0, caching, logging, engine, owner: None };
+    RowStore { def, serdes, key, value }
+}
+
 /// Declares the store of the node that is added next.
 pub(crate) fn declare_store<K: 'static, V: 'static>(
     at: &At,
@@ -254,22 +277,7 @@ pub(crate) fn declare_store<K: 'static, V: 'static>(
     node: &str,
     materialized: Materialized<K, V>,
 ) -> DeclaredStore<K, V> {
-    let Materialized { key, value, caching, logging, engine, .. } = materialized;
-    let key = at.serde(key, || missing("key", "store", &name, "Materialized"));
-    let value = at.serde(value, || missing("value", "store", &name, "Materialized"));
-    let serdes = Serdes::new(Coder::key(key.clone()), Stamped::new(Coder::value(value.clone())));
-    let kind = StoreType::TimestampedKeyValue;
-    let def = StoreDef {
-        name: name.clone(),
-        kind,
-        retention: None,
-        hold: None,
-        sub: 0,
-        caching,
-        logging,
-        engine,
-        owner: None,
-    };
+    let RowStore { def, serdes, key, value } = row_store(at, name.clone(), materialized);
     let mut graph = at.graph();
     let index = graph.add_store(def, format!("`{node}`"));
     let owner = graph.nodes.len();
@@ -279,20 +287,39 @@ pub(crate) fn declare_store<K: 'static, V: 'static>(
     DeclaredStore { index, name, serdes, key, value }
 }
 
-/// Adds the node that makes a table of the updates that come out of `at`; `row` says what a value makes of its row.
+/// How the node of a table's updates is called, and its store.
+pub(crate) struct UpdateNames {
+    pub(crate) node: String,
+    pub(crate) store: String,
+}
+
+/// Adds the node that makes a table of the updates that come out of `at`; `row` says what a value makes of its row. A table
+/// whose store the user has not named has one only if something needs it.
 pub(crate) fn table_of_updates<K: 'static, I: 'static, V: 'static, D: TableKind>(
     at: &At,
-    name: String,
+    names: UpdateNames,
     row: fn(I) -> Option<V>,
     (key, value): (AnySerde<K>, AnySerde<V>),
     mut materialized: Materialized<K, V>,
 ) -> Table<K, V, D> {
+    let name = names.node;
     materialized.key = materialized.key.or(Some(key.clone()));
     materialized.value = materialized.value.or(Some(value.clone()));
-    let store = materialized.name.take().map(|store| declare_store(at, store, &name, materialized));
-    let (parts, coder) = (store.as_ref().map(|s| (s.index, s.serdes.clone())), Coder::key(key.clone()));
+    let place = StorePlace::default();
+    let (store, on_demand, serdes) = if materialized.name.take().is_some() {
+        let store = declare_store(at, names.store, &name, materialized);
+        // It is empty: it was made here.
+        let _ = place.set(store.index);
+        let serdes = store.serdes.clone();
+        (Some(store), None, serdes)
+    } else {
+        let RowStore { def, serdes, .. } = row_store(at, names.store, materialized);
+        let on_demand = OnDemand { def, key: serdes.key().identity(), place: place.clone() };
+        (None, Some(on_demand), serdes)
+    };
+    let coder = Coder::key(key.clone());
     let build: Build = Arc::new(move |b| {
-        let store = parts.as_ref().map(|(index, serdes)| TableStore::build(b, *index, serdes.clone()));
+        let store = place.get().map(|index| TableStore::build(b, *index, serdes.clone()));
         let (name, node, key) = (b.name.clone(), b.node, coder.clone());
         Ok(Built::node(TableSourceNode::<K, I, V> { name, node, row, store, key, outs: b.outs()? }))
     });
@@ -300,6 +327,7 @@ pub(crate) fn table_of_updates<K: 'static, I: 'static, V: 'static, D: TableKind>
     spec.stores = store.iter().map(|s| s.index).collect();
     spec.lookup = store.as_ref().map(|s| (s.index, s.serdes.key().identity()));
     spec.old = OldValues { gives: store.is_some(), ..OldValues::default() };
+    spec.on_demand = on_demand;
     let node = at.graph().add::<Record<K, I>, Record<K, Change<V>>>(spec);
     let table = Table::of(at.moved(node), store);
     if table.rows.is_some() { table } else { Table { key: Some(key), value: Some(value), ..table } }

@@ -77,7 +77,7 @@ impl<K: 'static, V: 'static, A: 'static, F: Fold<K, V, A>> AggregateNode<K, V, A
             return Ok(());
         }
         let Record { key, value, timestamp, headers } = record;
-        match self.store.fold(cx, &key, timestamp, |so_far| self.fold.fold(so_far, &key, value))? {
+        match self.store.fold(cx, &key, timestamp, |so_far| self.fold.fold(so_far, &key, value).map(Some))? {
             Updated::Forward(value, timestamp) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
             Updated::Nothing => Ok(()),
             Updated::NullKey => {

@@ -1,6 +1,7 @@
 //! The nodes that the library itself puts into a graph.
 
 mod aggregate;
+mod dedup;
 mod fixed_key;
 mod null_key;
 mod op;
@@ -8,17 +9,22 @@ mod sink;
 mod source;
 mod split;
 mod table;
+mod table_aggregate;
+mod table_select;
 mod table_store;
 
 pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAggregate};
+pub(crate) use dedup::{Dedup, KeyAndId, Origin, OriginSerde};
 pub(crate) use fixed_key::{FixKey, fixed_key_outs};
 pub(crate) use null_key::NullKeyFilter;
 pub(crate) use op::{
-    Filter, FlatMap, FlatMapValues, Foreach, Map, MapValues, Op, OpNode, Pass, Peek, SelectKey, TryFilter, TryMap,
-    TryMapValues, TryPeek,
+    Filter, FlatMap, FlatMapValues, FlatMapValuesWithKey, Foreach, Map, MapValues, MapValuesWithKey, Op, OpNode, Pass,
+    Peek, Print, SelectKey, TryFilter, TryMap, TryMapValues, TryPeek,
 };
-pub(crate) use sink::{Partitioner, SinkNode};
+pub(crate) use sink::{Partitioner, SinkNode, TopicChooser};
 pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
 pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
+pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, TryRemoveWith, Uncount};
+pub(crate) use table_select::{SelectFn, TableSelectNode};
 pub(crate) use table_store::TableStore;

@@ -1,7 +1,9 @@
 //! Stateless operators, and the node that runs one.
 
+use std::fmt::Debug;
+use std::io::Write;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Result;
 use crate::node::{Event, Node, Outs, TaskCx};
@@ -46,14 +48,22 @@ pub(crate) struct TryFilter<F>(pub(crate) F);
 pub(crate) struct Map<F>(pub(crate) F);
 pub(crate) struct TryMap<F>(pub(crate) F);
 pub(crate) struct MapValues<F>(pub(crate) F);
+pub(crate) struct MapValuesWithKey<F>(pub(crate) F);
 pub(crate) struct TryMapValues<F>(pub(crate) F);
 pub(crate) struct FlatMap<F>(pub(crate) F);
 pub(crate) struct FlatMapValues<F>(pub(crate) F);
+pub(crate) struct FlatMapValuesWithKey<F>(pub(crate) F);
 pub(crate) struct SelectKey<F>(pub(crate) F);
 pub(crate) struct Peek<F>(pub(crate) F);
 pub(crate) struct TryPeek<F>(pub(crate) F);
 /// As [`Peek`], and nothing goes on.
 pub(crate) struct Foreach<F>(pub(crate) F);
+/// Writes each record as text, and nothing goes on.
+pub(crate) struct Print<W> {
+    pub(crate) label: String,
+    /// All tasks write to one.
+    pub(crate) to: Mutex<W>,
+}
 
 impl<M: 'static> Op<M> for Pass {
     type Out = M;
@@ -124,6 +134,19 @@ where
     #[inline]
     fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
         emit(r.map(|k, v| (k, (self.0)(v))))
+    }
+}
+
+impl<K: 'static, V: 'static, W: 'static, F> Op<Record<K, V>> for MapValuesWithKey<F>
+where
+    F: Fn(&K, V) -> W + Send + Sync + 'static,
+{
+    type Out = Record<K, W>;
+
+    #[inline]
+    fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
+        let value = (self.0)(&r.key, r.value);
+        emit(Record { key: r.key, value, timestamp: r.timestamp, headers: r.headers })
     }
 }
 
@@ -223,5 +246,31 @@ where
             emit(Record { key: r.key.clone(), value, timestamp: r.timestamp, headers: r.headers.clone() })?;
         }
         Ok(())
+    }
+}
+
+impl<K: Clone + 'static, V: 'static, I, F> Op<Record<K, V>> for FlatMapValuesWithKey<F>
+where
+    I: IntoIterator<Item: 'static>,
+    F: Fn(&K, V) -> I + Send + Sync + 'static,
+{
+    type Out = Record<K, I::Item>;
+
+    #[inline]
+    fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
+        for value in (self.0)(&r.key, r.value) {
+            emit(Record { key: r.key.clone(), value, timestamp: r.timestamp, headers: r.headers.clone() })?;
+        }
+        Ok(())
+    }
+}
+
+impl<K: Debug + 'static, V: Debug + 'static, W: Write + Send + 'static> Op<Record<K, V>> for Print<W> {
+    type Out = Record<K, V>;
+    const FALLIBLE: bool = true;
+
+    fn apply(&self, r: Record<K, V>, _: &mut impl FnMut(Self::Out) -> Result) -> Result {
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(writeln!(to, "[{}]: {:?}, {:?}", self.label, r.key, r.value)?)
     }
 }

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::names;
 use crate::node::{Event, Node, TaskCx};
 use crate::port::{Out, SinkIndex};
-use crate::record::Record;
+use crate::record::{Record, RecordContext};
 use crate::serde::Coder;
 
 /// Chooses a partition from the key, the value and the partition count; `None`: the default partitioner does.
 pub(crate) type Partitioner<K, V> = Arc<dyn Fn(&K, &V, i32) -> Option<i32> + Send + Sync>;
+
+/// Chooses a topic from the key, the value and the context, and appends its name.
+pub(crate) type TopicChooser<K, V> = Arc<dyn Fn(&K, &V, &RecordContext<'_>, &mut String) + Send + Sync>;
 
 pub(crate) struct SinkNode<K, V> {
     pub(crate) name: Arc<str>,
@@ -17,6 +21,8 @@ pub(crate) struct SinkNode<K, V> {
     pub(crate) key: Coder<K>,
     pub(crate) value: Coder<V>,
     pub(crate) partitioner: Option<Partitioner<K, V>>,
+    /// None: the topic is the sink's.
+    pub(crate) topic: Option<TopicChooser<K, V>>,
     /// The source key's bytes are what the key's serde would write.
     pub(crate) reuse: bool,
 }
@@ -34,15 +40,24 @@ impl<K: 'static, V: 'static> SinkNode<K, V> {
         };
         scratch.value.clear();
         let value = self.value.encode(&record.value, &mut scratch.value)?.then_some(scratch.value.as_slice());
+        let (timestamp, headers) = (record.timestamp, &record.headers);
+        let topic = match &self.topic {
+            None => None,
+            Some(choose) => {
+                scratch.topic.clear();
+                let context = RecordContext { metadata: port.metadata(), timestamp, headers };
+                choose(&record.key, &record.value, &context, &mut scratch.topic);
+                Some(legal(&scratch.topic)?)
+            }
+        };
         let partition = match &self.partitioner {
             None => None,
-            Some(choose) => self.partition(
-                choose(&record.key, &record.value, port.partitions(self.sink)),
-                port.partitions(self.sink),
-            )?,
+            Some(choose) => {
+                let count = port.partitions(self.sink, topic)?;
+                self.partition(choose(&record.key, &record.value, count), count)?
+            }
         };
-        let (timestamp, headers) = (record.timestamp, &record.headers);
-        port.send(&Out { sink: self.sink, partition, timestamp, key, value, headers })
+        port.send(&Out { sink: self.sink, topic, partition, timestamp, key, value, headers })
     }
 
     fn partition(&self, chosen: Option<i32>, count: i32) -> Result<Option<i32>> {
@@ -66,5 +81,16 @@ impl<K: 'static, V: 'static> Node<Record<K, V>> for SinkNode<K, V> {
 
     fn visit(&mut self, _: &mut TaskCx<'_>, _: &[u16], _: Event<'_>) -> Result {
         Err(Error::new(ErrorKind::Topology, "take an event").at(&self.name))
+    }
+}
+
+/// A topic's name, if it can be one.
+fn legal(topic: &str) -> Result<&str> {
+    match names::illegal(topic) {
+        None => Ok(topic),
+        Some(why) => {
+            let error = Error::new(ErrorKind::Processing, "choose a topic");
+            Err(error.with("topic", topic).with("cause", why))
+        }
     }
 }

@@ -35,34 +35,39 @@ impl<K: 'static, V: 'static> TableStore<K, V> {
         Self { reuse, store, cached: b.port.cached(store), wants_old: b.wants_old, serdes }
     }
 
-    fn value(&self) -> &Coder<V> {
+    pub(crate) fn value(&self) -> &Coder<V> {
         self.serdes.values().coder()
     }
 
-    /// Reads the row of a key, lets `fold` make the new value of it, and writes that with the later of both times.
+    /// Reads the row of a key, lets `fold` make the new value of it, and writes that with the later of both times. Where there
+    /// was no row and is none, nothing happens.
     #[inline]
     pub(crate) fn fold(
         &self,
         cx: &mut TaskCx<'_>,
         key: &K,
         timestamp: i64,
-        fold: impl FnOnce(Option<V>) -> Result<V>,
+        fold: impl FnOnce(Option<V>) -> Result<Option<V>>,
     ) -> Result<Updated<V>> {
         let TaskCx { port, source_key, scratch, .. } = cx;
         let Some(key) = self.key(*source_key, &mut scratch.key, key)? else { return Ok(Updated::NullKey) };
         let mut access = port.store(self.store)?;
         let (mut taken, mut kept, mut time) = (None, None, timestamp);
+        let mut was_there = false;
         if let Some(bytes) = access.layer.get(access.base, key)? {
             let (old_time, bytes) = Stamped::<V>::split(bytes)?;
-            time = timestamp.max(old_time);
+            (was_there, time) = (true, timestamp.max(old_time));
             taken = Some(self.value().decode(bytes)?);
             // `fold` takes the old value, so one that goes along with the change is read a second time: that is rare, and
             // asks for no `Clone`.
             kept = if self.wants_old && !self.cached { Some(self.value().decode(bytes)?) } else { None };
         }
         let new = fold(taken)?;
-        self.write(&mut access, key, Some(&new), time, &mut scratch.value)?;
-        Ok(self.updated(Some(new), kept, time))
+        if new.is_none() && !was_there {
+            return Ok(Updated::Nothing);
+        }
+        self.write(&mut access, key, new.as_ref(), time, &mut scratch.value)?;
+        Ok(self.updated(new, kept, time))
     }
 
     /// Writes the row of a key, or deletes it. The old value is read only if it is needed. With `skip_absent`, a row that

@@ -103,24 +103,13 @@ fn names_that_are_taken_name_both_sides() {
 }
 
 #[test]
-fn topics_that_are_read_twice_or_made_twice() {
+fn topics_that_are_read_twice() {
     let mut b = Topology::builder();
     let _ = b.stream("in", Consumed::with(Utf8, Utf8).named("one"));
     let _ = b.stream_of(&["other", "in"], Consumed::with(Utf8, Utf8).named("two"));
     let (kind, message) = only(b);
     assert_eq!(kind, ProblemKind::Clash);
     assert!(message.contains("`in` is read by two sources, `one` is the first"), "{message}");
-
-    let mut b = Topology::builder();
-    let stream = b.stream("in", Consumed::with(Utf8, Utf8));
-    let _ = stream.clone().repartition(Repartitioned::named("r").partitions(3));
-    let _ = stream.named("p").peek(|_, _| ()).repartition(Repartitioned::named("r").partitions(4));
-    let all = problems(b);
-    assert_eq!(all.len(), 2, "{all:#?}");
-    assert!(
-        all[0].1.contains("`r-repartition` is made twice: behind `KSTREAM-SOURCE-0000000000` and behind `p`"),
-        "{all:?}"
-    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod support;
 mod behaviour;
 mod build_errors;
 mod key_bytes;
+mod names;
 mod processors;
 mod rows;
 mod sample;

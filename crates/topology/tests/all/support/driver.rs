@@ -158,7 +158,7 @@ impl Driver {
     }
 
     pub(crate) fn topic(&self, sink: SinkIndex) -> millpond_topology::Topic {
-        self.topology.sinks()[sink.0 as usize].topic.clone()
+        self.topology.sinks()[sink.0 as usize].topic.fixed().unwrap().clone()
     }
 
     /// Takes the outputs as (topic, key, value, time).

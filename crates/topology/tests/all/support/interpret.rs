@@ -64,6 +64,7 @@ enum Made {
     /// An aggregation; its values are optional, so that it can give null.
     Sums(Table<Key, Key, Upserts>, Kind, Kind),
     Filtered(Table<Key, Key, Deletes>, Kind, Kind),
+    Regrouped(GroupedTable<Key, Key>, Kind, Kind),
     FilteredStream(Stream<Key, Option<Key>>, Kind, Kind),
 }
 
@@ -77,6 +78,7 @@ impl Clone for Made {
             Self::CountStream(s, k) => Self::CountStream(s.clone(), *k),
             Self::Sums(s, k, v) => Self::Sums(s.clone(), *k, *v),
             Self::Filtered(s, k, v) => Self::Filtered(s.clone(), *k, *v),
+            Self::Regrouped(s, k, v) => Self::Regrouped(s.clone(), *k, *v),
             Self::FilteredStream(s, k, v) => Self::FilteredStream(s.clone(), *k, *v),
         }
     }
@@ -175,6 +177,10 @@ impl Interpreter<'_> {
             (verb, Some(Made::Stream(s, k, v))) => stream_op(op, verb, s, (k, v))?,
             (verb, Some(Made::Grouped(s, k, v))) => grouped_op(op, verb, s, (k, v))?,
             ("to_stream", Some(made)) => made.into_stream(),
+            ("group_by", Some(Made::Rows(t, _, v))) => regroup(op, t, Some, v)?,
+            ("group_by", Some(Made::Sums(t, _, v))) => regroup(op, t, |v| v, v)?,
+            ("group_by", Some(Made::Counts(t, _))) => regroup(op, t, |n| Some(Val::Long(n)), Kind::Long)?,
+            (verb, Some(Made::Regrouped(t, k, v))) => regrouped_op(op, verb, t, (k, v))?,
             (verb, Some(Made::Rows(t, k, v))) => rows_op(op, verb, t, (k, v))?,
             (verb, Some(Made::Sums(t, k, v))) => sums_op(op, verb, t, (k, v))?,
             _ => return None,
@@ -346,6 +352,54 @@ fn grouped_op(op: &Json, verb: &str, s: GroupedStream<Key, Key>, (k, v): (Kind, 
     })
 }
 
+fn regroup<V: 'static, D: TableKind>(op: &Json, t: Table<Key, V, D>, value: fn(V) -> Key, kind: Kind) -> Option<Made> {
+    let key = key_function(&op["fn"])?;
+    let other = key_function(&op["value_fn"]);
+    let kind = if other.is_some() { Kind::Text } else { kind };
+    let select = move |k: &Key, v: V| {
+        let v = value(v);
+        (key(k, &v), other.as_ref().map_or_else(|| v.clone(), |other| other(k, &v)))
+    };
+    Some(Made::Regrouped(t.group_by(select, grouped(op["name"].as_str(), Kind::Text, kind)), Kind::Text, kind))
+}
+
+fn regrouped_op(op: &Json, verb: &str, t: GroupedTable<Key, Key>, (k, v): (Kind, Kind)) -> Option<Made> {
+    Some(match verb {
+        "count" => Made::Counts(t.count(materialized(op, k, I64)?), k),
+        "reduce" => {
+            let (add, subtract) = (reducer(&op["fn"])?, unreducer(&op["fn"])?);
+            let m = materialized(op, k, nullable(v))?;
+            Made::Sums(t.reduce(move |a, b| Some(add(a?, b?)), move |a, b| Some(subtract(a?, b?)), m), k, v)
+        }
+        "aggregate" => {
+            let ((init, add, kind), subtract) = (aggregator(&op["fn"])?, subtractor(&op["fn"])?);
+            let m = materialized(op, k, nullable(kind))?;
+            let add = move |a, _: &Key, v: &Key| add(a, v.clone()?);
+            let subtract = move |a: Key, _: &Key, v: &Key| Some(subtract(a?, v.clone()?));
+            Made::Sums(t.aggregate(move || init.clone(), add, subtract, m), k, kind)
+        }
+        _ => return None,
+    })
+}
+
+fn unreducer(json: &Json) -> Option<fn(Val, Val) -> Val> {
+    Some(match json.as_str()? {
+        "log" => |a, b| Val::Text(format!("{}-{}", text(&a), text(&b))),
+        "sum" => |a, b| Val::Long(number(&a).wrapping_sub(number(&b))),
+        "last" => |_, b| b,
+        _ => return None,
+    })
+}
+
+fn subtractor(json: &Json) -> Option<fn(Val, Val) -> Val> {
+    Some(match json.as_str()? {
+        "concat" => |a, b| Val::Text(text(&a).replacen(&text(&b), "", 1)),
+        "log" => |a, b| Val::Text(format!("{}-{}", text(&a), text(&b))),
+        "sum" => |a, b| Val::Long(number(&a).wrapping_sub(number(&b))),
+        _ => return None,
+    })
+}
+
 fn rows_op(op: &Json, verb: &str, t: Table<Key, Val, Deletes>, (k, v): (Kind, Kind)) -> Option<Made> {
     let m = materialized(op, k, Dynamic(v))?;
     Some(match verb {
@@ -448,6 +502,7 @@ fn key_function(json: &Json) -> Option<impl Fn(&Key, &Key) -> Key + Send + Sync 
 fn reducer(json: &Json) -> Option<fn(Val, Val) -> Val> {
     Some(match json.as_str()? {
         "concat" => |a, b| Val::Text(text(&a) + &text(&b)),
+        "log" => |a, b| Val::Text(format!("{}+{}", text(&a), text(&b))),
         "sum" => |a, b| Val::Long(number(&a).wrapping_add(number(&b))),
         "last" => |_, b| b,
         _ => return None,

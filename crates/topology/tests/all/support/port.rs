@@ -226,8 +226,8 @@ impl Port for MockPort {
         Ok(())
     }
 
-    fn partitions(&self, _: SinkIndex) -> i32 {
-        self.partitions
+    fn partitions(&mut self, _: SinkIndex, _: Option<&str>) -> Result<i32> {
+        Ok(self.partitions)
     }
 
     fn metadata(&self) -> Option<RecordMetadata<'_>> {
