@@ -19,7 +19,8 @@ pub enum ValueFormat {
     Timestamped,
     /// [`ValueTimestampHeaders`]: timestamped stores with headers.
     TimestampedWithHeaders,
-    /// [`AggregationWithHeaders`]: session stores with headers.
+    /// [`AggregationWithHeaders`]: session stores with headers. Suppression buffers, too, whose records have headers that say
+    /// how their values are to be read.
     AggregationWithHeaders,
 }
 

@@ -1,7 +1,7 @@
 //! Where the rows of a store lie in its shard, and how they become keys of changelog records and back.
 
 use millpond_store_api::schema::{Buckets, ExpiringKey, Suffix, SuffixKind, unescape};
-use millpond_store_api::{self as store, SpaceId};
+use millpond_store_api::{self as store, KeyBuffer, SpaceId, SpaceMut};
 
 use crate::{KeyOrder, SessionKey, WindowKey};
 
@@ -37,6 +37,12 @@ pub enum RowLayout {
         /// The history retention.
         history: i64,
     },
+    /// A record is a row of a [`KeyBuffer`], whose other rows follow from these; the row is the record's headers, then its
+    /// value ([`BufferValue`](store::BufferValue), and the time since which it waits).
+    Buffer {
+        /// The store's own space.
+        space: SpaceId,
+    },
     /// A record is a row of the windowed space, its key a [`WindowKey`].
     Window {
         /// The windowed space.
@@ -63,7 +69,10 @@ impl RowLayout {
     /// The space that the store has for itself, if it has one.
     pub const fn own_space(self) -> Option<SpaceId> {
         match self {
-            Self::KeyValue { space } | Self::Ttl { space, .. } | Self::Versioned { space, .. } => Some(space),
+            Self::KeyValue { space }
+            | Self::Ttl { space, .. }
+            | Self::Versioned { space, .. }
+            | Self::Buffer { space } => Some(space),
             Self::Window { .. } | Self::Session { .. } => None,
         }
     }
@@ -71,12 +80,23 @@ impl RowLayout {
     /// The windowed space and the store's number there, if it has rows in it.
     pub const fn windowed(self) -> Option<(SpaceId, u16)> {
         match self {
-            Self::KeyValue { .. } => None,
+            Self::KeyValue { .. } | Self::Buffer { .. } => None,
             Self::Ttl { windowed, store, .. }
             | Self::Versioned { windowed, store, .. }
             | Self::Window { windowed, store, .. }
             | Self::Session { windowed, store, .. } => Some((windowed, store)),
         }
+    }
+
+    /// Whether a row of the space is a record of the changelog; the others follow from those that are. Not asked of versioned
+    /// stores, of which puts are logged.
+    pub fn is_logged(self, key: &[u8]) -> bool {
+        !matches!(self, Self::Buffer { .. }) || buffered_key(key).is_some()
+    }
+
+    /// Whether a record is put through the store's view when it is restored, since its rows depend on others.
+    pub(crate) const fn depends_on_rows(self) -> bool {
+        matches!(self, Self::Versioned { .. } | Self::Buffer { .. })
     }
 
     /// The key of the record for a row under `key`, which is lent or written to `scratch`, whose content is replaced. What is
@@ -89,6 +109,9 @@ impl RowLayout {
     /// [`Corrupt`](store::ErrorKind::Corrupt) for bytes that are no key of the layout. [`Invalid`](store::ErrorKind::Invalid)
     /// for a session that begins before 1970: Kafka Streams has none, so that a [`SessionKey`] with it is not read again.
     pub fn key_to_log<'a>(self, key: &'a [u8], scratch: &'a mut Vec<u8>) -> store::Result<&'a [u8]> {
+        if let Self::Buffer { .. } = self {
+            return buffered_key(key).ok_or_else(|| damaged("it is no row of a buffer"));
+        }
         let (Some(kind), Some((_, number))) = (self.suffix_kind(), self.windowed()) else { return Ok(key) };
         let escaped = match key.split_at_checked(ExpiringKey::HEAD) {
             Some((head, escaped)) if head.ends_with(&number.to_be_bytes()) => escaped,
@@ -113,7 +136,7 @@ impl RowLayout {
     pub(crate) fn key_of_log(self, bytes: &[u8]) -> store::Result<Option<ExpiringKey<'_>>> {
         let refused = |error| store::Error::new(store::ErrorKind::Invalid, READ).caused_by(error);
         let (store, retention, key, suffix) = match self {
-            Self::KeyValue { .. } | Self::Ttl { .. } | Self::Versioned { .. } => return Ok(None),
+            Self::KeyValue { .. } | Self::Ttl { .. } | Self::Versioned { .. } | Self::Buffer { .. } => return Ok(None),
             Self::Window { store, retention, duplicates, .. } => {
                 let WindowKey { key, start, seqnum } = WindowKey::decode(KeyOrder::Plain, bytes).map_err(refused)?;
                 let suffix = match (duplicates, u32::try_from(seqnum)) {
@@ -135,7 +158,10 @@ impl RowLayout {
     /// The space of the row that a record is.
     pub(crate) const fn record_space(self) -> SpaceId {
         match self {
-            Self::KeyValue { space } | Self::Ttl { space, .. } | Self::Versioned { space, .. } => space,
+            Self::KeyValue { space }
+            | Self::Ttl { space, .. }
+            | Self::Versioned { space, .. }
+            | Self::Buffer { space } => space,
             Self::Window { windowed, .. } | Self::Session { windowed, .. } => windowed,
         }
     }
@@ -144,7 +170,7 @@ impl RowLayout {
     /// count: an expired one may replace an older one that is there.
     pub(crate) fn has_expired(self, time: i64, now: i64) -> bool {
         match self {
-            Self::KeyValue { .. } | Self::Ttl { .. } | Self::Versioned { .. } => false,
+            Self::KeyValue { .. } | Self::Ttl { .. } | Self::Versioned { .. } | Self::Buffer { .. } => false,
             Self::Window { retention, .. } | Self::Session { retention, .. } => {
                 Buckets::new(retention).earliest_alive(now).is_none_or(|earliest| time < earliest)
             }
@@ -154,7 +180,7 @@ impl RowLayout {
     /// What stands behind the keys of a store all of whose rows are records.
     const fn suffix_kind(self) -> Option<SuffixKind> {
         match self {
-            Self::KeyValue { .. } | Self::Ttl { .. } | Self::Versioned { .. } => None,
+            Self::KeyValue { .. } | Self::Ttl { .. } | Self::Versioned { .. } | Self::Buffer { .. } => None,
             Self::Window { duplicates: false, .. } => Some(SuffixKind::Time),
             Self::Window { duplicates: true, .. } => Some(SuffixKind::Sequence),
             Self::Session { .. } => Some(SuffixKind::Times),
@@ -162,7 +188,11 @@ impl RowLayout {
     }
 }
 
-const LOG: &str = "log a row of the windowed space";
+fn buffered_key(row: &[u8]) -> Option<&[u8]> {
+    KeyBuffer::<dyn SpaceMut>::key_of_row(row)
+}
+
+const LOG: &str = "log a row under its key";
 const READ: &str = "read the key of a changelog record";
 
 /// Appends a suffix as Kafka Streams writes it behind a key, which is there already.

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | an internal topic's name and configs | [`changelog_topic`], [`repartition_topic`], [`InternalTopic`] |
 //! | the partition of a key | [`partition_for_key`] |
-//! | a row as a changelog record, and back | [`ValueFormat`], [`RowLayout`]; keys of windows: [`WindowKey`], [`SessionKey`] |
+//! | a row as a changelog record, and back | [`ValueFormat`], [`RowLayout`]; keys of windows: [`WindowKey`], [`SessionKey`]; records of what is suppressed: [`BufferRecord`] |
 //! | what is committed beside an input offset | [`CommitMetadata`] |
 //! | the header on records between sub-topologies | [`Cut`], [`CutClass`] |
 //! | how far a store has read its inputs, for readers elsewhere | [`Position`] |
@@ -16,6 +16,7 @@
 //! | to bring a shard to its changelogs' ends | [`Restore`], [`Applier`] |
 //! | to delete the rows of one store | [`clear_store`] |
 
+mod buffer;
 mod change;
 mod commit_metadata;
 mod create;
@@ -31,6 +32,7 @@ mod topic;
 mod windowed_key;
 mod wire;
 
+pub use buffer::BufferRecord;
 pub use change::{Change, Logged};
 pub use commit_metadata::CommitMetadata;
 pub use create::{EnsuredTopics, MissingTopics, ensure_topics};

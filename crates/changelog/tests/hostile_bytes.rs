@@ -5,7 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millpond_changelog::{CommitMetadata, Position};
-use millpond_store_api::{AggregationWithHeaders, Headers, ValueTimestampHeaders};
+use millpond_store_api::{AggregationWithHeaders, BufferValue, Headers, ValueTimestampHeaders};
 use millpond_topology::{ByteArray, ChangeSerde, I16, List, Nullable, Serde, Utf8};
 
 #[global_allocator]
@@ -19,6 +19,7 @@ const READERS: &[(&str, Refuses)] = &[
     ("headers", |bytes| Headers::from_bytes(bytes).iter().any(|h| h.is_err())),
     ("row with headers", |bytes| ValueTimestampHeaders::decode(bytes).is_err()),
     ("aggregation with headers", |bytes| AggregationWithHeaders::decode(bytes).is_err()),
+    ("update that waits", |bytes| BufferValue::decode(bytes).is_err()),
     ("position", |bytes| Position::decode(bytes).is_err()),
     ("change", |bytes| ChangeSerde::new(ByteArray).read::<Vec<u8>>(bytes).is_err()),
     ("list of shorts", |bytes| List(Nullable(I16)).decode(bytes).is_err()),
@@ -35,6 +36,11 @@ const CLAIMS: &[(&str, &[u8])] = &[
     ("headers", &[2, 2, b'k', 0xFE, 0xFF, 0xFF, 0xFF, 0x0F, b'v']),
     ("row with headers", &[0xFE, 0xFF, 0xFF, 0xFF, 0x0F, 0, 0, 0, 0, 0, 0, 0, 0]),
     ("aggregation with headers", &[0xFE, 0xFF, 0xFF, 0xFF, 0x0F, 1]),
+    ("update that waits", &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF, b't']),
+    (
+        "update that waits",
+        &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 1],
+    ),
     ("position", &[0, 0x7F, 0xFF, 0xFF, 0xFF]),
     ("position", &[0, 0, 0, 0, 1, 0x7F, 0xFF, 0xFF, 0xFF, b't']),
     ("position", &[0, 0, 0, 0, 1, 0, 0, 0, 1, b't', 0x7F, 0xFF, 0xFF, 0xFF]),

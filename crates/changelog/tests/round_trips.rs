@@ -6,7 +6,9 @@ use std::fmt::Debug;
 
 use millpond_broker_api as broker;
 use millpond_changelog::{Change as Row, KeyOrder, Position, RowScratch, SessionKey, ValueFormat, WindowKey};
-use millpond_store_api::{AggregationWithHeaders, Header, Headers, ValueTimestampHeaders, put_varint, take_varint};
+use millpond_store_api::{
+    AggregationWithHeaders, BufferValue, Header, Headers, ValueTimestampHeaders, put_varint, take_varint,
+};
 use millpond_topology::{
     Bool, ByteArray, Change, ChangeSerde, F32, F64, I16, I32, I64, List, LossyUtf8, Nullable, Serde, SessionWindowed,
     TimeWindowed, Utf8, UuidText, Windowed,
@@ -171,6 +173,7 @@ proptest! {
         let _ = Position::decode(&bytes);
         let _ = ValueTimestampHeaders::decode(&bytes).map(|row| row.headers.iter().count());
         let _ = AggregationWithHeaders::decode(&bytes).map(|row| row.headers.iter().count());
+        let _ = BufferValue::decode(&bytes).map(|value| value.context.headers.iter().count());
         for order in [KeyOrder::Plain, KeyOrder::TimeFirst, KeyOrder::KeyFirst] {
             let _ = (WindowKey::decode(order, &bytes), SessionKey::decode(order, &bytes));
         }

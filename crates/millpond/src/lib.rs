@@ -78,6 +78,7 @@
 //! |---|---|
 //! | operators and the Processor API | [`topology`] |
 //! | stores for processors: their kinds, what each is for and costs | `docs/stores.md`; [`topology::StoreSpec`] declares them, views such as [`topology::WindowView`] read and write them |
+//! | what becomes of records that fail: handlers, retries, dead letters | `docs/errors.md`; [`runtime::ErrorHandler`] |
 //! | settings, state and progress of an application | [`runtime`] |
 //! | an engine of your own | [`store`] |
 //! | a broker of your own | [`broker`] |
@@ -145,6 +146,11 @@ mod readme {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/stores.md")]
 mod stores {}
+
+/// Those of the page on errors.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/errors.md")]
+mod errors {}
 
 /// And those of the page on Kafka.
 #[cfg(all(doctest, feature = "kafka"))]

@@ -3,7 +3,9 @@
 #[cfg(feature = "kafka")]
 pub use millpond_broker_kafka::{Kafka, KafkaBroker, KafkaSettings};
 pub use millpond_broker_mem::EmbeddedBroker;
-pub use millpond_runtime::{App, AppState, ErrorPolicy, Guarantee, Settings, Shutdown};
+pub use millpond_runtime::{
+    App, AppState, ErrorAnswer, ErrorHandler, ErrorPolicy, ErrorStage, Failed, Guarantee, Settings, Shutdown,
+};
 pub use millpond_store_mem::MemEngine as Memory;
 #[cfg(feature = "rocks")]
 pub use millpond_store_rocks::{RocksEngine as Rocks, RocksSettings};
@@ -26,3 +28,7 @@ pub use millpond_topology::{
     Bool, ByteArray, F32, F64, I16, I32, I64, Json, List, Nullable, Serde, SessionWindowed, TimeWindowed, U64, Utf8,
     UuidText,
 };
+
+/// What a processor answers: `Result` or `Result<T>`. With a second parameter it is the standard library's, so that the name
+/// serves for all else as well.
+pub type Result<T = (), E = millpond_topology::Error> = std::result::Result<T, E>;

@@ -9,6 +9,7 @@ use millpond_topology::Topology;
 
 use crate::app::App;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handler::ErrorHandler;
 use crate::instance::InstanceSpec;
 use crate::metrics::MetricsRegistry;
 use crate::ports::Ports;
@@ -21,6 +22,7 @@ pub struct AppBuilder {
     cluster: Option<Cluster>,
     engines: Vec<Arc<dyn Engine>>,
     ports: Ports,
+    error_handler: Option<Arc<dyn ErrorHandler>>,
     metrics: Arc<MetricsRegistry>,
 }
 
@@ -34,7 +36,8 @@ impl AppBuilder {
     pub(crate) fn new(application_id: &str) -> Self {
         let metrics = Arc::new(MetricsRegistry::default());
         let ports = Ports { metrics: metrics.clone(), ..Ports::default() };
-        Self { settings: Settings::new(application_id), cluster: None, engines: Vec::new(), ports, metrics }
+        let settings = Settings::new(application_id);
+        Self { settings, cluster: None, engines: Vec::new(), ports, error_handler: None, metrics }
     }
 
     /// The cluster, made by the caller.
@@ -91,6 +94,12 @@ impl AppBuilder {
         self
     }
 
+    /// Who decides what becomes of records that fail, in place of what the settings say.
+    pub fn error_handler(mut self, handler: impl ErrorHandler + 'static) -> Self {
+        self.error_handler = Some(Arc::new(handler));
+        self
+    }
+
     /// Starts it. Wrong settings, missing topics and an unusable state directory are errors here.
     pub fn start(self, topology: Topology) -> Result<App> {
         let failed = || {
@@ -111,7 +120,9 @@ impl AppBuilder {
                 connector.connect(&self.settings.client_configs).map_err(|e| failed().caused_by(e))?
             }
         };
-        let spec = InstanceSpec { settings: self.settings, topology, broker, engines: self.engines, ports: self.ports };
+        let mut ports = self.ports;
+        ports.error_handler = self.error_handler.or(ports.error_handler);
+        let spec = InstanceSpec { settings: self.settings, topology, broker, engines: self.engines, ports };
         App::start(spec, self.metrics)
     }
 }

@@ -5,6 +5,7 @@
 //! | to run an application | [`App`] |
 //! | to step one by hand | [`Instance`] |
 //! | settings | [`Settings`] |
+//! | to decide what becomes of records that fail | [`ErrorHandler`] |
 //! | time, threads, metrics of your own | [`Ports`], [`Metrics`] |
 //!
 //! Most users take all of it through the crate `millpond`.
@@ -15,6 +16,7 @@ mod builder;
 mod error;
 mod exec;
 mod group;
+mod handler;
 mod instance;
 mod metrics;
 mod output;
@@ -31,6 +33,7 @@ pub use app::{App, AppState, Progress, Shutdown, TaskProgress};
 pub use assign::{ClusterView, MemberView, Subscription, TaskAssignment, assign};
 pub use builder::AppBuilder;
 pub use error::{Disposition, Error, ErrorKind, Result};
+pub use handler::{ErrorAnswer, ErrorHandler, ErrorStage, Failed, RefusedOutput};
 pub use instance::{Instance, InstanceSpec};
 pub use metrics::{Counter, Gauge, Metrics, MetricsRegistry, NoMetrics, Scope};
 pub use ports::{

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use millpond_topology::{Dropped, NodeIndex};
 
+use crate::handler::{Decision, ErrorStage};
 use crate::task::TaskId;
 
 macro_rules! metrics {
@@ -60,6 +61,52 @@ metrics! {
         EarlyCommitTotal => "early-commit-total",
         /// Shards that failed and were opened anew.
         ShardReopenedTotal => "shard-reopened-total",
+        /// Records whose bytes did not deserialize, and the application stopped.
+        DeserializationFailedTotal => "deserialization-error-failed-total",
+        /// Records whose bytes did not deserialize, and they were skipped.
+        DeserializationSkippedTotal => "deserialization-error-skipped-total",
+        /// Records whose bytes did not deserialize, and they became dead letters.
+        DeserializationDeadLetterTotal => "deserialization-error-dead-letter-total",
+        /// Attempts at records whose bytes did not deserialize that were followed by another one.
+        DeserializationRetriedTotal => "deserialization-error-retried-total",
+        /// Records, punctuations and updates out of caches that failed, and the application stopped.
+        ProcessingFailedTotal => "processing-error-failed-total",
+        /// Records, punctuations and updates out of caches that failed, and were skipped.
+        ProcessingSkippedTotal => "processing-error-skipped-total",
+        /// Records, punctuations and updates out of caches that failed, and became dead letters.
+        ProcessingDeadLetterTotal => "processing-error-dead-letter-total",
+        /// Attempts at records, punctuations and updates out of caches that failed and were followed by another one.
+        ProcessingRetriedTotal => "processing-error-retried-total",
+        /// Outputs that did not serialize or that the broker refused, and the application stopped.
+        ProductionFailedTotal => "production-error-failed-total",
+        /// Outputs that did not serialize (their records were skipped) or that the broker refused (they were left out).
+        ProductionSkippedTotal => "production-error-skipped-total",
+        /// Outputs that did not serialize or that the broker refused, and their input records became dead letters.
+        ProductionDeadLetterTotal => "production-error-dead-letter-total",
+        /// Attempts at records whose outputs did not serialize that were followed by another one.
+        ProductionRetriedTotal => "production-error-retried-total",
+        /// Dead letters.
+        DeadLetterTotal => "dead-letter-total",
+    }
+}
+
+impl Counter {
+    /// What counts this decision about an error of this stage.
+    pub(crate) fn of_error(stage: ErrorStage, decision: &Decision) -> Self {
+        match (stage, decision) {
+            (ErrorStage::Deserialization, Decision::Fail(_)) => Self::DeserializationFailedTotal,
+            (ErrorStage::Deserialization, Decision::Skip) => Self::DeserializationSkippedTotal,
+            (ErrorStage::Deserialization, Decision::DeadLetter(..)) => Self::DeserializationDeadLetterTotal,
+            (ErrorStage::Deserialization, Decision::Retry(_)) => Self::DeserializationRetriedTotal,
+            (ErrorStage::Processing, Decision::Fail(_)) => Self::ProcessingFailedTotal,
+            (ErrorStage::Processing, Decision::Skip) => Self::ProcessingSkippedTotal,
+            (ErrorStage::Processing, Decision::DeadLetter(..)) => Self::ProcessingDeadLetterTotal,
+            (ErrorStage::Processing, Decision::Retry(_)) => Self::ProcessingRetriedTotal,
+            (ErrorStage::Production, Decision::Fail(_)) => Self::ProductionFailedTotal,
+            (ErrorStage::Production, Decision::Skip) => Self::ProductionSkippedTotal,
+            (ErrorStage::Production, Decision::DeadLetter(..)) => Self::ProductionDeadLetterTotal,
+            (ErrorStage::Production, Decision::Retry(_)) => Self::ProductionRetriedTotal,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The topology resolved against the cluster: real topic names, partition counts, and from these the tasks.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use millpond_changelog::ValueFormat;
 use millpond_topology::{Retention, SinkIndex, SourceIndex, StoreIndex, StoreType};
@@ -51,6 +52,8 @@ pub(crate) struct SinkPlan {
     pub(crate) topic: String,
     pub(crate) partitions: i32,
     pub(crate) internal: bool,
+    /// The node's name.
+    pub(crate) node: Arc<str>,
 }
 
 /// A sub-topology.
@@ -60,12 +63,16 @@ pub(crate) struct SubPlan {
     /// In topological order: the order of draining.
     pub(crate) stores: Vec<StorePlan>,
     pub(crate) sinks: Vec<SinkPlan>,
+    /// The sinks that choose a topic for each record, and the names of their nodes.
+    pub(crate) choosing: Vec<(SinkIndex, Arc<str>)>,
 }
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) subs: Vec<SubPlan>,
+    /// The topics for dead letters and their partition counts, in the order of the handlers' topics.
+    pub(crate) dead_letters: Vec<(String, i32)>,
 }
 
 impl Plan {
@@ -107,7 +114,8 @@ mod tests {
             reset: None,
         };
         let sub = |inputs| SubPlan { inputs, ..SubPlan::default() };
-        let plan = Plan { subs: vec![sub(vec![input("a", 2), input("b", 3)]), sub(vec![input("c", 1)]), sub(vec![])] };
+        let subs = vec![sub(vec![input("a", 2), input("b", 3)]), sub(vec![input("c", 1)]), sub(vec![])];
+        let plan = Plan { subs, ..Plan::default() };
         let tasks: Vec<String> = plan.tasks().iter().map(TaskId::to_string).collect();
         assert_eq!(tasks, ["0_0", "0_1", "0_2", "1_0"]);
     }

@@ -1,4 +1,5 @@
-//! What the runtime needs of the world: time, randomness, threads, metrics and, for the simulator, points of failure.
+//! What the runtime needs of the world: time, randomness, threads, metrics, who decides about records that fail and, for the
+//! simulator, points of failure.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -9,6 +10,7 @@ use std::thread::JoinHandle;
 pub use millpond_broker_api::{Clock, SystemClock};
 use millpond_changelog::{Decided, ShardMetadata};
 
+use crate::handler::ErrorHandler;
 use crate::metrics::{Metrics, NoMetrics};
 use crate::task::TaskId;
 
@@ -196,6 +198,8 @@ pub struct Ports {
     pub fail_points: Arc<dyn FailPoints>,
     /// Who hears of restores.
     pub observer: Arc<dyn Observer>,
+    /// Who decides about records that fail; `None`: the settings do.
+    pub error_handler: Option<Arc<dyn ErrorHandler>>,
 }
 
 impl Default for Ports {
@@ -207,6 +211,7 @@ impl Default for Ports {
             metrics: Arc::new(NoMetrics),
             fail_points: Arc::new(NoFailPoints),
             observer: Arc::new(NoObserver),
+            error_handler: None,
         }
     }
 }

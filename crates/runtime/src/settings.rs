@@ -33,6 +33,8 @@ pub enum ErrorPolicy {
     Fail,
     /// Count it, log it, and go on as if it had not been there: it has no effect anywhere.
     Continue,
+    /// As [`ErrorPolicy::Continue`], and write it to [`Settings::dead_letter_topic`], with the error in headers.
+    DeadLetter,
 }
 
 /// All settings of an application.
@@ -101,10 +103,21 @@ pub struct Settings {
     pub window_additional_retention_ms: i64,
     /// `auto.offset.reset`: `earliest` (default) or `latest`.
     pub offset_reset: OffsetReset,
-    /// `deserialization.exception.handler`: `fail` (default) or `continue`.
+    /// `deserialization.exception.handler`: `fail` (default), `continue` or `dead-letter`. What it and the next two say counts
+    /// where [`AppBuilder::error_handler`](crate::AppBuilder::error_handler) is not used; [`ErrorStage`](crate::ErrorStage) says
+    /// what belongs to which.
     pub on_deserialization_error: ErrorPolicy,
-    /// `processing.exception.handler`: `fail` (default) or `continue`.
+    /// `processing.exception.handler`: `fail` (default), `continue` or `dead-letter`.
     pub on_processing_error: ErrorPolicy,
+    /// `production.exception.handler`: `fail` (default), `continue` or `dead-letter`. Never for changelogs and repartition
+    /// topics.
+    pub on_production_error: ErrorPolicy,
+    /// `errors.dead.letter.queue.topic.name`: where dead letters go. It must exist when the application starts, and take what
+    /// the sources take: give it their `max.message.bytes`. A dead letter that is refused ends the application.
+    pub dead_letter_topic: Option<String>,
+    /// `errors.max.attempts`: how often a record is processed in all where the error handler answers
+    /// [`Retry`](crate::ErrorAnswer::Retry), the first time included. Default 10.
+    pub max_attempts: u32,
     /// `topic.*`: configs of all internal topics, without the prefix.
     pub topic_configs: Vec<(String, String)>,
     /// `bootstrap.servers`, `client.id`, `security.protocol`, `ssl.*`, `sasl.*`, and what begins with `consumer.`,
@@ -150,6 +163,11 @@ const KEYS: &[(&str, Apply)] = &[
     ("buffered.records.per.partition", |s, v| number(v).map(|n| s.buffered_records = n)),
     ("commit.interval.ms", |s, v| millis(v).map(|t| s.commit_interval = Some(t))),
     ("deserialization.exception.handler", |s, v| policy(v).map(|p| s.on_deserialization_error = p)),
+    ("errors.dead.letter.queue.topic.name", |s, v| {
+        s.dead_letter_topic = Some(v.to_owned());
+        Ok(())
+    }),
+    ("errors.max.attempts", |s, v| number(v).map(|n| s.max_attempts = n)),
     ("heartbeat.interval.ms", |s, v| millis(v).map(|t| s.heartbeat_interval = Some(t))),
     ("max.poll.interval.ms", |s, v| millis(v).map(|t| s.max_poll_interval = t)),
     ("max.task.idle.ms", |s, v| millis(v).map(|t| s.max_task_idle = t)),
@@ -165,6 +183,7 @@ const KEYS: &[(&str, Apply)] = &[
         };
         Ok(())
     }),
+    ("production.exception.handler", |s, v| policy(v).map(|p| s.on_production_error = p)),
     ("rebalance.timeout.ms", |s, v| millis(v).map(|t| s.rebalance_timeout = t)),
     ("repartition.purge.interval.ms", |s, v| millis(v).map(|t| s.purge_interval = t)),
     ("replication.factor", |s, v| {
@@ -203,7 +222,8 @@ fn policy(text: &str) -> std::result::Result<ErrorPolicy, &'static str> {
     match text {
         "fail" => Ok(ErrorPolicy::Fail),
         "continue" => Ok(ErrorPolicy::Continue),
-        _ => Err("use `fail` or `continue`"),
+        "dead-letter" => Ok(ErrorPolicy::DeadLetter),
+        _ => Err("use `fail`, `continue` or `dead-letter`"),
     }
 }
 
@@ -238,6 +258,9 @@ impl Settings {
             offset_reset: OffsetReset::default(),
             on_deserialization_error: ErrorPolicy::default(),
             on_processing_error: ErrorPolicy::default(),
+            on_production_error: ErrorPolicy::default(),
+            dead_letter_topic: None,
+            max_attempts: 10,
             topic_configs: Vec::new(),
             client_configs: ClientConfigs::default(),
         }
@@ -342,6 +365,10 @@ impl Settings {
         if self.buffered_records == 0 {
             return bad("buffered.records.per.partition", "0".into(), "use 1 or more");
         }
+        if self.max_attempts == 0 {
+            return bad("errors.max.attempts", "0".into(), "use 1 or more");
+        }
+        self.validate_dead_letters()?;
         let ms = |t: Duration| t.as_millis().to_string();
         if self.effective_heartbeat_interval() * 3 > self.session_timeout {
             let value = ms(self.effective_heartbeat_interval());
@@ -356,6 +383,24 @@ impl Settings {
             return bad("rebalance.timeout.ms", value, "use less than `transaction.timeout.ms`, or raise both");
         }
         Ok(())
+    }
+}
+
+impl Settings {
+    /// Dead letters need a place.
+    fn validate_dead_letters(&self) -> Result {
+        let handlers = [
+            ("deserialization.exception.handler", self.on_deserialization_error),
+            ("processing.exception.handler", self.on_processing_error),
+            ("production.exception.handler", self.on_production_error),
+        ];
+        match handlers.iter().find(|(_, policy)| *policy == ErrorPolicy::DeadLetter) {
+            Some((key, _)) if self.dead_letter_topic.is_none() => Err(Error::new(ErrorKind::Config, "check settings")
+                .with("key", key)
+                .with("value", "dead-letter")
+                .remedy("say where dead letters go: set `errors.dead.letter.queue.topic.name`")),
+            _ => Ok(()),
+        }
     }
 }
 

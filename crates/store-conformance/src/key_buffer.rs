@@ -137,7 +137,7 @@ pub fn a_failed_visit_keeps_the_row(subject: &mut dyn Subject) {
 /// An order without its row, or with one of another time, is `Corrupt`.
 pub fn damage_is_corrupt(subject: &mut dyn Subject) {
     put(subject, 1, "k", "v");
-    for row in [None, Some(&b"\0\0\0\0\0\0\0\x02v"[..])] {
+    for row in [None, Some(&b"v\0\0\0\0\0\0\0\x02"[..])] {
         with(subject, |space| space.put(b"\x01k", row)).unwrap();
         let evicted = view(subject, |buffer| buffer.evict(&mut up_to(9), &mut |_| Ok(())));
         assert_eq!(kind(evicted, "an eviction of a row that is not there"), ErrorKind::Corrupt);

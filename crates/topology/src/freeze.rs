@@ -1,6 +1,6 @@
 //! From a definition to a finished topology: the checks that need all of it, and what each node learns from its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::{Graph, NodeKind};
 use crate::port::{NodeIndex, SinkIndex, SourceIndex, StoreIndex};
@@ -14,8 +14,10 @@ const MAX_DEPTH: usize = 500;
 
 /// Checks a definition as a whole and freezes it.
 pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
-    check_shape(&mut graph);
+    let order = order(&graph);
+    check_shape(&mut graph, &order);
     check_fan_out(&mut graph);
+    check_parents(&mut graph);
     let users = store_users(&graph);
     check_stores(&mut graph, &users);
     check_names(&mut graph);
@@ -28,20 +30,41 @@ pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
     let stores = stores(&graph, &users, &node_subs);
     let sources = sources(&graph, &node_subs, &origins);
     let sinks = graph.sinks.iter().map(|s| sink(&graph, s, &node_subs)).collect();
-    let subs = sub_topologies(&graph, &node_subs, &users);
+    let subs = sub_topologies(&graph, &node_subs, &users, &order);
     let internal = internal_topics(&graph, &stores);
     Ok(Inner { id: graph.id, nodes: graph.nodes, facts, sources, sinks, stores, subs, internal })
 }
 
-fn check_shape(graph: &mut Graph) {
+/// The nodes, parents before their children: in the order they were added, but for those that take what windows defined later
+/// put aside.
+fn order(graph: &Graph) -> Vec<usize> {
+    let mut waits_for: Vec<usize> = graph.nodes.iter().map(|n| n.spec.parents.len()).collect();
+    let mut ready: BTreeSet<usize> = waits_for.iter().enumerate().filter(|(_, n)| **n == 0).map(|(at, _)| at).collect();
+    let mut order = Vec::with_capacity(graph.nodes.len());
+    while let Some(at) = ready.pop_first() {
+        order.push(at);
+        for child in graph.nodes.get(at).into_iter().flat_map(|n| n.below()) {
+            let Some(waits) = waits_for.get_mut(child) else { continue };
+            *waits = waits.saturating_sub(1);
+            if *waits == 0 {
+                ready.insert(child);
+            }
+        }
+    }
+    order
+}
+
+fn check_shape(graph: &mut Graph, order: &[usize]) {
     if graph.sources.is_empty() {
         graph.problem(ProblemKind::Shape, "the topology reads no topic".to_owned());
     }
-    let mut depths: Vec<usize> = Vec::with_capacity(graph.nodes.len());
+    let mut depths = vec![0; graph.nodes.len()];
     let mut too_deep = None;
-    for node in &graph.nodes {
+    for (at, node) in order.iter().filter_map(|at| Some((*at, graph.nodes.get(*at)?))) {
         let above = node.spec.parents.iter().filter_map(|p| depths.get(*p)).max().copied().unwrap_or(0);
-        depths.push(above + 1);
+        if let Some(depth) = depths.get_mut(at) {
+            *depth = above + 1;
+        }
         if above >= MAX_DEPTH && too_deep.is_none() {
             too_deep = Some(node.name.clone());
         }
@@ -49,6 +72,18 @@ fn check_shape(graph: &mut Graph) {
     if let Some(name) = too_deep {
         let message =
             format!("`{name}` is more than {MAX_DEPTH} nodes away from its source; put a repartition between");
+        graph.problem(ProblemKind::Shape, message);
+    }
+}
+
+/// The late records of windows that were never aggregated come from nowhere.
+fn check_parents(graph: &mut Graph) {
+    let lost = |n: &&crate::graph::NodeDef| n.spec.kind == NodeKind::Processor && n.spec.parents.is_empty();
+    // A parent that was not found was reported already.
+    if graph.problems.is_empty()
+        && let Some(name) = graph.nodes.iter().find(lost).map(|n| n.name.clone())
+    {
+        let message = format!("`{name}` takes the late records of windows that nothing is made of; aggregate them");
         graph.problem(ProblemKind::Shape, message);
     }
 }
@@ -242,7 +277,7 @@ fn sink(graph: &Graph, entry: &crate::graph::SinkEntry, subs: &[u32]) -> SinkDef
     }
 }
 
-fn sub_topologies(graph: &Graph, subs: &[u32], users: &[Vec<usize>]) -> Vec<SubTopology> {
+fn sub_topologies(graph: &Graph, subs: &[u32], users: &[Vec<usize>], nodes: &[usize]) -> Vec<SubTopology> {
     let count = subs.iter().max().map_or(0, |last| last + 1);
     let of = |sub: u32, node: usize| sub_of(subs, node) == sub;
     let mut order: Vec<usize> = (0..graph.stores.len()).collect();
@@ -260,7 +295,7 @@ fn sub_topologies(graph: &Graph, subs: &[u32], users: &[Vec<usize>]) -> Vec<SubT
             .filter(|s| place(s).is_some_and(|node| of(sub, node)))
             .map(|s| StoreIndex(index(*s)))
             .collect(),
-        nodes: indices((0..graph.nodes.len()).map(|n| of(sub, n))).map(NodeIndex).collect(),
+        nodes: nodes.iter().filter(|n| of(sub, **n)).map(|n| NodeIndex(index(*n))).collect(),
     };
     (0..count).map(sub).collect()
 }

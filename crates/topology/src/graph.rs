@@ -227,16 +227,14 @@ impl Graph {
         }
     }
 
-    /// Adds the node that takes what its parent does not forward but puts aside: messages of type `T`, which it hands on.
-    pub(crate) fn add_side<T: 'static>(&mut self, parent: usize, spec: NodeSpec) -> usize {
-        let id = self.add::<T, T>(NodeSpec { parents: Vec::new(), ..spec });
-        if let Some(node) = self.nodes.get_mut(id) {
+    /// Makes a node that was added without a parent the one that takes what `parent` does not forward but puts aside.
+    pub(crate) fn put_aside(&mut self, parent: usize, side: usize) {
+        if let Some(node) = self.nodes.get_mut(side) {
             node.spec.parents.push(parent);
         }
         if let Some(parent) = self.nodes.get_mut(parent) {
-            parent.side = Some(id);
+            parent.side = Some(side);
         }
-        id
     }
 
     /// From now on the node may have several children.

@@ -41,8 +41,9 @@ pub use builder::Builder;
 pub use context::{Child, Context, Init};
 pub use describe::{Description, NodeDescription, NodeRole, SubTopologyDescription};
 pub use dsl::{
-    Consumed, Deletes, Grouped, GroupedStream, GroupedTable, Materialized, Produced, Repartitioned, SessionWindows,
-    SlidingWindows, Split, Stream, Table, TableKind, TimeWindows, Upserts,
+    Consumed, Deletes, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced, Repartitioned,
+    SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Table, TableKind, TimeWindows, Upserts,
+    WindowedStream, Windowing,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};

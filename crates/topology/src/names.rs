@@ -29,6 +29,8 @@ pub(crate) mod prefix {
     pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
     pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
+    /// Kafka Streams has no such operator.
+    pub(crate) const LATE: &str = "KSTREAM-LATE-";
     pub(crate) const STORE: &str = "STATE-STORE-";
 }
 

@@ -61,6 +61,21 @@ fn rows_of_other_stores_are_logged_under_their_keys() {
 }
 
 #[test]
+fn of_a_buffer_the_rows_are_logged_and_what_follows_from_them_is_not() {
+    let buffer = RowLayout::Buffer { space: SpaceId(1) };
+    for key in [&b""[..], b"k", b"\0"] {
+        let row = [b"\x01", key].concat();
+        assert!(buffer.is_logged(&row));
+        assert_eq!(logged(buffer, &row).unwrap(), key);
+    }
+    for row in [&b""[..], b"\0\x80\0\0\0\0\0\0\0k", b"\x02"] {
+        assert!(!buffer.is_logged(row));
+        assert_eq!(logged(buffer, row).unwrap_err().kind(), store::ErrorKind::Corrupt);
+    }
+    assert!(others().iter().all(|layout| layout.is_logged(b"\x02")));
+}
+
+#[test]
 fn a_key_that_is_none_of_the_layout_is_not_logged() {
     let good = row(0x0102, b"k", Suffix::Time(1));
     assert!(logged(window(false), &good).is_ok());

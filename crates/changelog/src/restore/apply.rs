@@ -1,5 +1,5 @@
 //! From polled batches to a shard: bounded batches with their positions, past the overlay. Nothing is allocated per record, but
-//! for versioned stores.
+//! for versioned stores and suppression buffers.
 
 use std::ops::Range;
 

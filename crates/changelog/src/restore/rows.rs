@@ -85,8 +85,7 @@ impl Writes for Restored<'_> {
             // One that cannot be read was refused when it was chosen.
             let Ok(expiring) = rows.key_of_log(logged) else { continue };
             let expired = expiring.is_some_and(|key| rows.has_expired(key.suffix.time(), now));
-            let staged = matches!(rows, RowLayout::Versioned { .. });
-            if expired || staged {
+            if expired || rows.depends_on_rows() {
                 continue;
             }
             let Scratch { key: buffer, value: scratch } = &mut *self.scratch;

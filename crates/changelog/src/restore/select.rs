@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use millpond_broker_api::{Record, Records};
-use millpond_store_api::{self as store, Read, Versioned};
+use millpond_store_api::{self as store, KeyBuffer, Read, Versioned};
 
 use super::staged::Staging;
 use super::{ApplyLimits, Part};
-use crate::RowLayout;
+use crate::{RowLayout, buffer};
 
 /// The part of a run of records that goes to the shard in one batch.
 #[derive(Clone, Debug)]
@@ -87,9 +87,16 @@ impl<'a> Selection<'a> {
     /// Observes a record's time, and stages its rows if they depend on others.
     fn read(&mut self, part: &mut Part, key: &[u8], record: &Record<'_>) -> store::Result<()> {
         let Part { changelog, pending_observed: observed, .. } = part;
-        let expiring = changelog.rows.key_of_log(key).map_err(|error| {
+        let refused = |error: store::Error| {
             error.with("topic", &changelog.topic).with("partition", changelog.partition).with("offset", record.offset)
-        })?;
+        };
+        let expiring = changelog.rows.key_of_log(key).map_err(refused)?;
+        if let RowLayout::Buffer { space } = changelog.rows {
+            let mut rows = self.staging.space(self.shard, space);
+            let place = (&*changelog.topic, changelog.partition);
+            buffer::restore(&mut KeyBuffer::new(&mut rows), key, record, place).map_err(refused)?;
+            self.room.spend(rows.written);
+        }
         if let RowLayout::Versioned { space, windowed, store, history } = changelog.rows {
             let (mut latest, mut earlier) = self.staging.spaces(self.shard, space, windowed);
             let now = observed.unwrap_or(i64::MIN);
@@ -101,6 +108,8 @@ impl<'a> Selection<'a> {
         let time = match changelog.rows {
             // A deletion is marked with the time of who asked for it, which may be the wall clock's. Only a put is observed.
             RowLayout::Ttl { .. } if record.value.is_none() => None,
+            // The records have no time: Kafka Streams gives them none.
+            RowLayout::Buffer { .. } => None,
             _ => Some(expiring.map_or(record.timestamp, |key| key.suffix.time())),
         };
         if !changelog.held {

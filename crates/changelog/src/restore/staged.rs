@@ -36,6 +36,11 @@ impl Staging {
         (Staged::new(shard, &mut store.own), Staged::new(shard, &mut store.windowed))
     }
 
+    /// The space of a store that has no other, as it will be.
+    pub(super) fn space<'a>(&'a mut self, shard: &'a dyn Read, own: SpaceId) -> Staged<'a> {
+        self.spaces(shard, own, own).0
+    }
+
     pub(super) fn writes(&self) -> impl Iterator<Item = Write<'_>> {
         self.stores.iter().flat_map(|store| [&store.own, &store.windowed]).flat_map(|(space, rows)| {
             rows.iter().map(|(key, value)| Write { space: *space, key, value: value.as_deref() })

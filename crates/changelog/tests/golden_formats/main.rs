@@ -15,6 +15,7 @@ mod lists;
 mod numbers;
 mod records;
 mod serdes;
+mod suppress;
 mod values;
 
 use std::io::Write as _;
@@ -57,6 +58,7 @@ golden! {
     golden_formats_serdes: "serdes" => serdes::serdes;
     golden_formats_serdes_bad_input: "serdes_bad_input" => serdes::bad_input;
     golden_formats_session_key: "session_key" => keys::session;
+    golden_formats_suppress_buffer_value: "suppress_buffer_value" => suppress::buffer_value;
     golden_formats_time_windowed_key: "time_windowed_key" => keys::time_windowed;
     golden_formats_time_windowed_key_read: "time_windowed_key_read" => keys::time_windowed_read;
     golden_formats_value_and_timestamp: "value_and_timestamp" => values::value_and_timestamp;
@@ -73,7 +75,6 @@ const WAITING: &[&str] = &[
     "outer_join_key",
     "outer_join_list",
     "outer_join_value",
-    "suppress_buffer_value",
     "checkpoint_file",
     "assignment_userdata",
     "subscription_userdata",

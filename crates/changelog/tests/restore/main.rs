@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+mod buffers;
 mod clearing;
 mod fakes;
 mod kinds;

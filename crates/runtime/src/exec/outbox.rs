@@ -9,14 +9,17 @@ use millpond_topology::{self as topology, Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::handler::Origin;
 use crate::output::Collector;
 use crate::state::Entry;
 use crate::task::stores::LogFormat;
 use crate::topics::{Met, MetTopics};
 
 /// Where the records of a sink go.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct SinkRoute {
+    /// The node's name.
+    pub(crate) node: Arc<str>,
     pub(crate) topic: String,
     pub(crate) id: TopicId,
     pub(crate) partitions: i32,
@@ -28,7 +31,9 @@ pub(crate) struct SinkRoute {
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     /// By sink; `None` for sinks of other sub-topologies.
-    pub(crate) sinks: Vec<Option<SinkRoute>>,
+    pub(crate) sinks: Vec<Option<Arc<SinkRoute>>>,
+    /// The sinks that choose a topic for each record, and the names of their nodes.
+    pub(crate) choosing: Vec<(SinkIndex, Arc<str>)>,
     /// By the task's stores; `None` for stores without a changelog.
     pub(crate) changelogs: Vec<Option<(String, TopicId)>>,
     /// The task's partition: that of its changelogs.
@@ -37,6 +42,18 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
+    /// Where a record goes whose sink has chosen this topic.
+    fn met(&self, sink: SinkIndex, met: &Met, collector: &mut Collector) -> Result<SinkRoute> {
+        let (_, node) = self.choosing.iter().find(|(s, _)| *s == sink).ok_or_else(|| unknown_sink(sink))?;
+        Ok(SinkRoute {
+            node: Arc::clone(node),
+            topic: met.name.to_string(),
+            id: collector.topic(&met.name),
+            partitions: met.partitions,
+            tagged: false,
+        })
+    }
+
     /// Gives a write to a store, by its place among the task's stores, to the worker's producer: its changelog record. It is
     /// lent by an overlay that holds it for good, so it need not wait in the arena. `key` is where a key is written that is
     /// another one there.
@@ -120,15 +137,18 @@ impl Outbox {
         Ok(())
     }
 
-    /// Gives all records to the worker's producer, in order, and forgets them.
-    pub(crate) fn hand_over(&mut self, collector: &mut Collector, routes: &Routes) -> Result {
+    /// Gives all records to the worker's producer, in order, and forgets them. `origin`: what they are the outputs of.
+    pub(crate) fn hand_over(&mut self, collector: &mut Collector, routes: &Routes, origin: Origin<'_>) -> Result {
         let mut round_robin = self.round_robin;
         for held in &self.held {
             let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
             let (key, value) = (bytes(&held.key), bytes(&held.value));
             let target = match &held.topic {
-                Some(met) => Target::met(met, collector),
-                None => Target::of(routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref), held.sink)?,
+                Some(met) => Arc::new(routes.met(held.sink, met, collector)?),
+                None => {
+                    let route = routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref);
+                    Arc::clone(route.ok_or_else(|| unknown_sink(held.sink))?)
+                }
             };
             let partition = choose(&target, held.partition, key, &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
@@ -137,7 +157,12 @@ impl Outbox {
                 headers.push(Header { name: CUT_HEADER, value: Some(routes.cut.as_slice()) });
             }
             let (topic, timestamp) = (target.id, held.timestamp);
-            collector.send(&Outgoing { topic, partition, timestamp, key, value, headers: &headers, tag: 0 })?;
+            let record = Outgoing { topic, partition, timestamp, key, value, headers: &headers, tag: 0 };
+            if target.tagged {
+                collector.send(&record)?
+            } else {
+                collector.send_output(&record, &target, origin)?
+            };
         }
         self.round_robin = round_robin;
         self.clear();
@@ -159,31 +184,12 @@ fn unknown_sink(sink: SinkIndex) -> Error {
     Error::new(ErrorKind::Config, "send a record").with("unknown sink", sink.0)
 }
 
-/// Where a record goes.
-struct Target<'a> {
-    topic: &'a str,
-    id: TopicId,
-    partitions: i32,
-    tagged: bool,
-}
-
-impl<'a> Target<'a> {
-    fn of(route: Option<&'a SinkRoute>, sink: SinkIndex) -> Result<Self> {
-        let SinkRoute { topic, id, partitions, tagged } = route.ok_or_else(|| unknown_sink(sink))?;
-        Ok(Self { topic, id: *id, partitions: *partitions, tagged: *tagged })
-    }
-
-    fn met(met: &'a Met, collector: &mut Collector) -> Self {
-        Self { topic: &met.name, id: collector.topic(&met.name), partitions: met.partitions, tagged: false }
-    }
-}
-
 /// The partition that a user chose, or murmur2 of the key, or for a record without a key one after the other.
-fn choose(target: &Target<'_>, chosen: Option<i32>, key: Option<&[u8]>, round_robin: &mut i32) -> Result<i32> {
+fn choose(target: &SinkRoute, chosen: Option<i32>, key: Option<&[u8]>, round_robin: &mut i32) -> Result<i32> {
     match (chosen, key) {
         (Some(p), _) if (0..target.partitions).contains(&p) => Ok(p),
         (Some(p), _) => Err(Error::new(ErrorKind::Record, "choose a partition")
-            .with("topic", target.topic)
+            .with("topic", &target.topic)
             .with("partition", p)
             .with("partitions", target.partitions)
             .remedy("a partitioner answers with a number from 0 to the partition count")),

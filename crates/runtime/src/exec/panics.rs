@@ -11,6 +11,16 @@ pub(crate) enum Failure {
     Panic(String),
 }
 
+impl Failure {
+    /// The node that failed, if that is known.
+    pub(crate) fn node(&self) -> Option<String> {
+        match self {
+            Self::Error(error) => error.node().map(str::to_owned),
+            Self::Panic(_) => None,
+        }
+    }
+}
+
 /// Runs `body`. What it has changed of a task is undone by the caller, who throws the graph away after a panic: that is why
 /// asserting unwind safety is right.
 pub(crate) fn catch(body: impl FnOnce() -> millpond_topology::Result) -> Result<(), Failure> {

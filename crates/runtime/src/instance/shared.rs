@@ -12,6 +12,7 @@ use super::engines::engines_in_use;
 use super::memory::Memory;
 use super::{Closing, InstanceSpec};
 use crate::error::{Error, ErrorKind, Result};
+use crate::handler::Handlers;
 use crate::output::Collector;
 use crate::plan::Plan;
 use crate::ports::{Bug, FailPoint, Ports};
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) broker: Arc<dyn Broker>,
     pub(super) engines: Vec<Arc<dyn Engine>>,
     pub(crate) ports: Ports,
+    /// Who decides about records that fail.
+    pub(crate) handlers: Arc<Handlers>,
     state_dir: Option<StateDir>,
     pub(crate) memory: Memory,
     /// Topics that sinks have chosen.
@@ -52,7 +55,8 @@ impl Shared {
     pub(super) fn new(spec: InstanceSpec) -> Result<Self> {
         let InstanceSpec { settings, topology, broker, engines, ports } = spec;
         settings.validate()?;
-        let plan = topics::resolve(&topology, &settings, &*broker)?;
+        let handlers = Handlers::new(&settings, &ports)?;
+        let plan = topics::resolve(&topology, &settings, handlers.topics(), &*broker)?;
         let memory = Memory::new(&settings, engines_in_use(&plan, &engines, &settings)?)?;
         let mut draw = || ports.random.draw();
         let state_dir = match &settings.state_dir {
@@ -76,6 +80,7 @@ impl Shared {
             broker,
             engines,
             ports,
+            handlers: Arc::new(handlers),
             state_dir,
             process_id,
             instance_id,
@@ -119,7 +124,7 @@ impl Shared {
         };
         let producer =
             self.broker.producer(&options).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;
-        Ok(Collector::new(producer, Arc::clone(&self.closing)))
+        Ok(Collector::new(producer, self))
     }
 
     fn transactional_id(&self, worker: usize) -> String {

@@ -5,13 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_api::{
-    CommitOutcome, Delivered, Failure, GroupOffset, Member, Offset, Outgoing, Producer, Sent, TopicId,
+    self as broker, CommitOutcome, Delivered, Failure, GroupOffset, Header, Member, Offset, Outgoing, Producer, Sent,
+    TopicId,
 };
+use millpond_changelog::partition_for_key;
+use smallvec::SmallVec;
 
+use super::watch::{Contents, DEAD_LETTER, Origins, Watch, is_output};
 use crate::error::{Error, ErrorKind, Result};
-use crate::instance::Closing;
+use crate::exec::SinkRoute;
+use crate::handler::{DeadLetterRoute, Decision, ErrorStage, Failed, Handlers, Letter, Origin, RefusedOutput};
+use crate::instance::{Closing, Shared};
+use crate::settings::Guarantee;
 
 const WRITE: &str = "write records";
+/// What can be done about an output that is refused.
+const SMALLER: &str =
+    "make the record smaller, or raise `max.message.bytes` of the topic, and `message.max.bytes` of the producer";
 
 /// One per worker: all its tasks write through it, in one transaction under exactly-once.
 pub(crate) struct Collector {
@@ -24,13 +34,43 @@ pub(crate) struct Collector {
     sent: u64,
     /// How many of them were there when they were last pushed out.
     pushed: u64,
+    /// How many failures of the producer's present report were dealt with.
+    told: usize,
     /// A record of the interval that was refused: without it the interval is not whole, so nothing of it may be committed.
     lost: Option<Error>,
+    handlers: Arc<Handlers>,
+    watch: Watch,
+    /// In the order of the handlers' topics.
+    dead_letters: Vec<DeadLetterRoute>,
+    /// For dead letters without a key: the partition moves on with each of them.
+    round_robin: i32,
 }
 
 impl Collector {
-    pub(crate) fn new(producer: Box<dyn Producer>, closing: Arc<Closing>) -> Self {
-        Self { producer, closing, delivered: BTreeMap::new(), sent: 0, pushed: 0, lost: None }
+    pub(crate) fn new(mut producer: Box<dyn Producer>, shared: &Shared) -> Self {
+        let route = |(topic, partitions): &(String, i32)| DeadLetterRoute {
+            id: producer.topic(topic),
+            partitions: *partitions,
+        };
+        let dead_letters = shared.plan.dead_letters.iter().map(route).collect();
+        let watch = match shared.settings.guarantee {
+            _ if !shared.handlers.asks_about_outputs() => Watch::Off,
+            Guarantee::AtLeastOnce => Watch::Origins(Origins::new()),
+            Guarantee::ExactlyOnce => Watch::Contents(Contents::default()),
+        };
+        Self {
+            producer,
+            closing: Arc::clone(&shared.closing),
+            delivered: BTreeMap::new(),
+            sent: 0,
+            pushed: 0,
+            told: 0,
+            lost: None,
+            handlers: Arc::clone(&shared.handlers),
+            watch,
+            dead_letters,
+            round_robin: 0,
+        }
     }
 
     pub(crate) fn topic(&mut self, name: &str) -> TopicId {
@@ -48,16 +88,112 @@ impl Collector {
         self.producer.init(self.closing.patience()).map_err(|e| Error::broker("take over the transactional id", e))
     }
 
-    /// Hands a record over; when the producer's buffer is full it is flushed first.
+    /// Hands a record over that must not be missed; when the producer's buffer is full it is flushed first.
     #[inline]
     pub(crate) fn send(&mut self, record: &Outgoing<'_>) -> Result {
+        match self.offer(record)? {
+            None => Ok(()),
+            Some(error) => Err(self.lose(Error::broker("send a record", error).remedy(SMALLER))),
+        }
+    }
+
+    /// Hands an output over. If it is refused, the handler decides.
+    #[inline]
+    pub(crate) fn send_output(&mut self, record: &Outgoing<'_>, sink: &Arc<SinkRoute>, origin: Origin<'_>) -> Result {
+        if matches!(self.watch, Watch::Off) { self.send(record) } else { self.send_watched(record, sink, origin) }
+    }
+
+    fn send_watched(&mut self, record: &Outgoing<'_>, sink: &Arc<SinkRoute>, origin: Origin<'_>) -> Result {
+        if matches!(&self.watch, Watch::Origins(origins) if origins.is_full()) {
+            self.flush()?;
+        }
+        let (tag, known) = match &mut self.watch {
+            Watch::Off => (record.tag, None),
+            Watch::Origins(origins) => (origins.keep(origin, sink), None),
+            Watch::Contents(contents) => {
+                let tag = Contents::tag(record);
+                (tag, contents.known(tag))
+            }
+        };
+        let refused = match known {
+            None => self.offer(&Outgoing { tag, ..*record })?,
+            known => known,
+        };
+        let Some(error) = refused else { return Ok(()) };
+        let error = Error::broker("send a record", error);
+        let subject = origin.subject();
+        let failed = Failed {
+            node: Some(&sink.node),
+            output: Some(RefusedOutput { topic: &sink.topic, partition: record.partition }),
+            ..subject.failed(ErrorStage::Production, &self.handlers)
+        };
+        match self.handlers.decide(&failed, at_its_place(error, &failed), SMALLER) {
+            Decision::Skip | Decision::Retry(_) => Ok(()),
+            Decision::Fail(error) => Err(self.lose(error)),
+            Decision::DeadLetter(to, error) => self.post(to, &failed, &error),
+        }
+    }
+
+    /// Gives a record to the producer; answers why it is refused, if it is.
+    #[inline]
+    fn offer(&mut self, record: &Outgoing<'_>) -> Result<Option<broker::Error>> {
         self.sent += 1;
         loop {
             match self.producer.send(record) {
-                Ok(Sent::Queued) => return Ok(()),
+                Ok(Sent::Queued) => return Ok(None),
                 Ok(Sent::Full) => self.flush()?,
-                Err(e) => return Err(self.lose(Error::broker("send a record", e))),
+                Err(e) if e.kind() == broker::ErrorKind::Refused => return self.refused_at_once(e).map(Some),
+                Err(e) => return Err(Error::broker("send a record", e)),
             }
+        }
+    }
+
+    /// Within a transaction it may be another record that was refused, and no more are taken: the reports say which.
+    #[cold]
+    fn refused_at_once(&mut self, error: broker::Error) -> Result<broker::Error> {
+        if matches!(self.watch, Watch::Contents(_)) {
+            self.flush()?;
+        }
+        Ok(error)
+    }
+
+    /// Writes a dead letter. It goes with what else is committed then.
+    pub(crate) fn post(&mut self, to: usize, failed: &Failed<'_>, error: &Error) -> Result {
+        self.send_letter(&Letter::new(to, failed, error, self.handlers.wall_ms()))
+    }
+
+    fn send_letter(&mut self, letter: &Letter) -> Result {
+        let Some(route) = self.dead_letters.get(letter.to).copied() else { return Ok(()) };
+        let partition = match &letter.key {
+            Some(key) => partition_for_key(key, route.partitions),
+            None => {
+                self.round_robin = (self.round_robin + 1) % route.partitions.max(1);
+                self.round_robin
+            }
+        };
+        let mut headers: SmallVec<[Header<'_>; 8]> = SmallVec::new();
+        headers.extend(letter.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
+        let record = Outgoing {
+            topic: route.id,
+            partition,
+            timestamp: letter.timestamp,
+            key: letter.key.as_deref(),
+            value: letter.value.as_deref(),
+            headers: &headers,
+            tag: DEAD_LETTER,
+        };
+        match self.offer(&record)? {
+            None => Ok(()),
+            Some(error) => Err(self.lose(refused_letter(Error::broker("send a record", error)))),
+        }
+    }
+
+    /// Whether an output was left out that its transaction had been given up for: a commit now keeps that from happening
+    /// again.
+    pub(crate) fn take_met(&mut self) -> bool {
+        match &mut self.watch {
+            Watch::Contents(contents) => contents.take_met(),
+            Watch::Off | Watch::Origins(_) => false,
         }
     }
 
@@ -94,20 +230,61 @@ impl Collector {
 
     /// Answers how many records have no answer yet.
     fn flush_within(&mut self, wait: Duration) -> Result<usize> {
-        if let Some(error) = &self.lost {
-            return Err(error.clone());
+        loop {
+            if let Some(error) = &self.lost {
+                return Err(error.clone());
+            }
+            let flushed = self.producer.flush(wait).map_err(|e| Error::broker(WRITE, e))?;
+            for Delivered { topic, partition, next, .. } in flushed.delivered {
+                let known = self.delivered.entry((*topic, *partition)).or_insert(*next);
+                // One report without an offset spoils the partition until it is asked for.
+                *known = known.zip(*next).map(|(a, b)| a.max(b));
+            }
+            let outstanding = flushed.outstanding;
+            let failures = flushed.failed.get(self.told..).unwrap_or_default().to_vec();
+            // A report ends when all have an answer; in a transaction, where any failure is its end, only with that.
+            self.told = if outstanding == 0 { 0 } else { flushed.failed.len() };
+            let letters = self.settle(&failures)?;
+            if outstanding == 0
+                && let Watch::Origins(origins) = &mut self.watch
+            {
+                origins.clear();
+            }
+            if letters.is_empty() {
+                return Ok(outstanding);
+            }
+            letters.iter().try_for_each(|letter| self.send_letter(letter))?;
         }
-        let flushed = self.producer.flush(wait).map_err(|e| Error::broker(WRITE, e))?;
-        for Delivered { topic, partition, next, .. } in flushed.delivered {
-            let known = self.delivered.entry((*topic, *partition)).or_insert(*next);
-            // One report without an offset spoils the partition until it is asked for.
-            *known = known.zip(*next).map(|(a, b)| a.max(b));
+    }
+
+    /// Deals with records that were not written. Where all are outputs, the handler decides, and dead letters remain to be
+    /// sent; all else is an error.
+    fn settle(&mut self, failures: &[Failure]) -> Result<Vec<Letter>> {
+        let is_output = |f: &Failure| is_output(f.tag) && f.error.kind() == broker::ErrorKind::Refused;
+        if let Watch::Contents(contents) = &mut self.watch {
+            failures.iter().filter(|f| is_output(f)).for_each(|f| contents.remember(f.tag, &f.error));
         }
-        let outstanding = flushed.outstanding;
-        match flushed.failed.first().map(refused) {
-            Some(error) => Err(self.lose(error)),
-            None => Ok(outstanding),
+        let Some(first) = failures.first() else { return Ok(Vec::new()) };
+        if let Some(other) = failures.iter().find(|f| !is_output(f)) {
+            return Err(self.lose(refused(other)));
         }
+        let error = match &mut self.watch {
+            Watch::Origins(origins) => match ask(&self.handlers, origins, failures) {
+                Ok(letters) => return Ok(letters),
+                Err(error) => error,
+            },
+            Watch::Contents(contents) => {
+                let in_vain = contents.give_up();
+                if in_vain <= self.handlers.max_attempts() {
+                    return Err(Error::new(ErrorKind::Aborted, WRITE).caused_by(first.error.clone()));
+                }
+                refused(first).with("attempts", in_vain).remedy(
+                    "it differs each time it is made: an output that is to be left out has to be the same again",
+                )
+            }
+            Watch::Off => refused(first),
+        };
+        Err(self.lose(error))
     }
 
     /// The next offset of a partition that was written to; outer `None`: nothing was written, inner: it has to be asked for.
@@ -125,22 +302,82 @@ impl Collector {
         self.producer.abort(self.closing.patience()).map_err(|e| Error::broker("abort the transaction", e))
     }
 
-    /// A commit is over: what was told belongs to the past.
+    /// A commit has succeeded.
+    pub(crate) fn committed(&mut self) {
+        self.forget();
+        if let Watch::Contents(contents) = &mut self.watch {
+            contents.committed();
+        }
+    }
+
+    /// A commit is over, or given up: what was told belongs to the past.
     pub(crate) fn forget(&mut self) {
         self.delivered.clear();
-        (self.sent, self.pushed, self.lost) = (0, 0, None);
+        (self.sent, self.pushed, self.told, self.lost) = (0, 0, 0, None);
+        if let Watch::Origins(origins) = &mut self.watch {
+            origins.clear();
+        }
     }
 }
 
-/// The error of a record that was not written. The error policies are for input records: a change or an output that is
-/// left out would be missed by nobody but its reader, so it is never skipped.
+/// Asks about outputs that were refused while others of their interval are written. The dead letters to send.
+#[cold]
+fn ask(handlers: &Handlers, origins: &Origins, failures: &[Failure]) -> Result<Vec<Letter>> {
+    let mut letters = Vec::new();
+    for failure in failures {
+        let error = Error::broker(WRITE, failure.error.clone());
+        let Some((subject, sink)) = origins.find(failure.tag) else { return Err(refused(failure)) };
+        let failed = Failed {
+            node: Some(&sink.node),
+            output: Some(RefusedOutput { topic: &sink.topic, partition: failure.partition }),
+            ..subject.failed(ErrorStage::Production, handlers)
+        };
+        match handlers.decide(&failed, at_its_place(error, &failed), SMALLER) {
+            Decision::Skip | Decision::Retry(_) => {}
+            Decision::Fail(error) => return Err(error),
+            Decision::DeadLetter(to, error) => letters.push(Letter::new(to, &failed, &error, handlers.wall_ms())),
+        }
+    }
+    Ok(letters)
+}
+
+/// Adds where the output was for and where its record came from.
+#[cold]
+fn at_its_place(error: Error, failed: &Failed<'_>) -> Error {
+    let error = error.with("task", failed.task);
+    let error = match failed.output {
+        Some(RefusedOutput { topic, partition }) => {
+            error.with("output topic", topic).with("output partition", partition)
+        }
+        None => error,
+    };
+    match failed.source {
+        Some(source) => {
+            error.with("topic", source.topic).with("partition", source.partition).with("offset", source.offset)
+        }
+        None => error,
+    }
+}
+
+/// The error of a record that was not written. The error policies are for input records and outputs: a change, or a record
+/// between sub-topologies, is never skipped, since a store would differ from its log, or from what it stands for.
 #[cold]
 fn refused(failure: &Failure) -> Error {
     let error = Error::broker(WRITE, failure.error.clone()).with("partition", failure.partition);
     match error.kind() {
-        ErrorKind::Record => error.remedy("make the record smaller, or raise `max.message.bytes` of the topic"),
+        ErrorKind::Record if failure.tag == DEAD_LETTER => refused_letter(error),
+        ErrorKind::Record => error.remedy(SMALLER),
         _ => error,
     }
+}
+
+/// A dead letter is never dead-lettered.
+#[cold]
+fn refused_letter(error: Error) -> Error {
+    error.with("record", "dead letter").remedy(
+        "let the topic for dead letters take what the sources take: see its `max.message.bytes` and `cleanup.policy`, and \
+         `message.timestamp.type` for times that lie ahead",
+    )
 }
 
 impl std::fmt::Debug for Collector {

@@ -1,5 +1,6 @@
 //! What leaves an instance: the producer of a worker, and what it has reported.
 
 mod collector;
+mod watch;
 
 pub(crate) use collector::Collector;

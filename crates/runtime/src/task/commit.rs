@@ -297,7 +297,7 @@ impl Worker {
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             (task.dirty, task.commit_requested) = (false, false);
         }
-        self.collector.forget();
+        self.collector.committed();
         let now = self.shared.ports.clock.now();
         self.last_commit = now;
         let metrics = &self.shared.ports.metrics;

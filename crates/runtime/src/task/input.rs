@@ -18,7 +18,7 @@ pub(crate) struct Input {
     /// The worker's number for it.
     pub(crate) source: Source,
     pub(crate) index: SourceIndex,
-    pub(crate) topic: String,
+    pub(crate) topic: Arc<str>,
     pub(crate) partition: i32,
     /// A repartition topic.
     pub(crate) internal: bool,
@@ -52,7 +52,7 @@ impl Input {
         Self {
             source,
             index: plan.source,
-            topic: plan.topic.clone(),
+            topic: plan.topic.as_str().into(),
             partition,
             internal: plan.internal,
             extractor: plan.extractor,

@@ -12,6 +12,7 @@ pub(crate) mod punctuate;
 mod queue;
 mod restore;
 pub(crate) mod rollback;
+mod settle;
 pub(crate) mod stores;
 pub(crate) mod takeover;
 mod upkeep;
@@ -33,7 +34,9 @@ pub use id::TaskId;
 pub(crate) use input::Input;
 pub use lifecycle::TaskState;
 use locks::TaskHold;
+pub(crate) use process::headers_of;
 use punctuate::Timers;
+use settle::Retry;
 use stores::TaskStores;
 use takeover::Takeover;
 
@@ -66,6 +69,8 @@ pub(crate) struct Task {
     pub(crate) takeover: Takeover,
     /// The largest event time seen; -1 before the first record.
     pub(crate) stream_time: i64,
+    /// The record that is to be tried again.
+    retry: Option<Retry>,
     /// A processor has asked for a commit.
     pub(crate) commit_requested: bool,
     /// Something happened since the last commit that it has to cover.
@@ -111,6 +116,7 @@ impl Task {
             log_key: Vec::new(),
             takeover: Takeover::default(),
             stream_time: -1,
+            retry: None,
             commit_requested: false,
             dirty: false,
             progressed: true,
@@ -178,7 +184,7 @@ impl Task {
         if let Some(stores) = &mut self.stores {
             stores.forget();
         }
-        (self.commit_requested, self.dirty) = (false, false);
+        (self.commit_requested, self.dirty, self.retry) = (false, false, None);
     }
 
     /// Closes the shards, which flush, and lets the next owner open them. What is not committed is given up.
@@ -201,6 +207,7 @@ fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
     let sinks = sub.sinks.iter().map(|s| s.sink.0 as usize + 1).max().unwrap_or(0);
     let mut routes = Routes {
         sinks: vec![None; sinks],
+        choosing: sub.choosing.clone(),
         changelogs: Vec::new(),
         partition: id.partition,
         cut: Cut { sub_topology: id.sub_topology, partition: id.partition.unsigned_abs(), ..Cut::default() }
@@ -208,13 +215,14 @@ fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
     };
     for sink in &sub.sinks {
         let route = SinkRoute {
+            node: sink.node.clone(),
             topic: sink.topic.clone(),
             id: collector.topic(&sink.topic),
             partitions: sink.partitions,
             tagged: sink.internal,
         };
         if let Some(slot) = routes.sinks.get_mut(sink.sink.0 as usize) {
-            *slot = Some(route);
+            *slot = Some(Arc::new(route));
         }
     }
     let changelogs = sub.stores.iter().map(|s| s.changelog.as_ref());

@@ -10,16 +10,14 @@ use millpond_topology::{self as topology, Header, Headers, PunctuationType, Raw,
 use smallvec::SmallVec;
 
 use super::punctuate::Due;
+use super::settle::Settled;
 use super::stores::{Moment, TaskStores};
 use super::{Task, TaskState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Failure, RecordInfo, TaskPort, catch};
 use crate::instance::Shared;
 use crate::output::Collector;
-use crate::ports::Bug;
-use crate::settings::ErrorPolicy;
 use crate::state::Budget;
-use crate::topics::failed_to_ask;
 
 /// What processing needs beside the task.
 pub(crate) struct Processing<'a> {
@@ -71,7 +69,7 @@ impl Task {
         self.outbox.clear();
         self.timers.record_done();
         self.graph = built;
-        made.map_err(|failure| self.failed("build a task's graph", failure))
+        made.map_err(|failure| self.error_of("build a task's graph", failure))
     }
 
     /// Builds the graph over stores that hold nothing.
@@ -136,6 +134,9 @@ impl Task {
     /// The input whose head has the lowest event time, if no earlier record can be missing: an empty input is waited for as
     /// long as it has more to fetch, and then for `max.task.idle.ms` (KIP-695).
     fn choose(&mut self, cx: &Processing<'_>, consumer: &dyn Consumer) -> Option<usize> {
+        if let Some(again) = self.again(cx.now) {
+            return again.chosen;
+        }
         let mut best: Option<(i64, usize)> = None;
         let mut missing = false;
         for at in 0..self.inputs.len() {
@@ -155,7 +156,7 @@ impl Task {
     }
 
     #[inline]
-    fn head_time(&mut self, at: usize) -> Option<i64> {
+    pub(super) fn head_time(&mut self, at: usize) -> Option<i64> {
         let input = self.inputs.get_mut(at)?;
         if !input.extractor {
             return input.queue.head().map(|(_, time)| time);
@@ -215,7 +216,9 @@ impl Task {
         if skipped {
             self.stream_time = stream_time;
         }
-        self.settle(cx, outcome, at)?;
+        if self.settle_record(cx, outcome, at)? == Settled::Again {
+            return Ok(());
+        }
         if let Some(input) = self.inputs.get_mut(at) {
             input.queue.pop();
             input.next = offset + 1;
@@ -226,62 +229,6 @@ impl Task {
         self.dirty = true;
         self.counts.processed += 1;
         Ok(())
-    }
-
-    /// The record's border: what it did becomes part of the interval, or none of it remains and the policy is asked, once.
-    fn settle(&mut self, cx: &mut Processing<'_>, outcome: std::result::Result<(), Failure>, at: usize) -> Result {
-        let Err(failure) = outcome else { return self.keep(cx.collector) };
-        if cx.shared.planted(Bug::FailedRecordKept) {
-            self.keep(cx.collector)?;
-        }
-        self.undo();
-        let policy = match &failure {
-            Failure::Error(e) if failed_to_ask(e).is_some() => ErrorPolicy::Fail,
-            Failure::Error(e) => match e.kind() {
-                topology::ErrorKind::Deserialization => cx.shared.settings.on_deserialization_error,
-                topology::ErrorKind::Processing | topology::ErrorKind::Serialization => {
-                    cx.shared.settings.on_processing_error
-                }
-                _ => ErrorPolicy::Fail,
-            },
-            Failure::Panic(_) => cx.shared.settings.on_processing_error,
-        };
-        let panicked = matches!(failure, Failure::Panic(_));
-        let error = self.failed_record("process a record", failure, at);
-        if policy == ErrorPolicy::Fail {
-            return Err(error);
-        }
-        tracing::warn!(task = %self.id, "skipped a record: {}", error.chain());
-        self.counts.dropped += 1;
-        if panicked {
-            self.build_graph(&cx.shared.topology, cx.wall)?;
-        }
-        Ok(())
-    }
-
-    /// Keeps what a record did: store writes into the interval, changes and outputs to the producer.
-    pub(super) fn keep(&mut self, collector: &mut Collector) -> Result {
-        self.timers.record_done();
-        let (routes, key, mut logged) = (&self.routes, &mut self.log_key, Ok(()));
-        if !self.outbox.is_empty() {
-            self.outbox.hand_over(collector, routes)?;
-        }
-        if let Some(stores) = &mut self.stores {
-            self.counts.dropped += stores.record_done(&mut |store, format, entry| {
-                if logged.is_ok() {
-                    logged = routes.log(collector, store, format, entry, key);
-                }
-            });
-        }
-        logged
-    }
-
-    pub(super) fn undo(&mut self) {
-        self.timers.record_failed();
-        if let Some(stores) = &mut self.stores {
-            stores.record_failed();
-        }
-        self.outbox.clear();
     }
 
     /// Calls the punctuations of the wall clock that are due; their nodes can ask for how long nothing was there to read.
@@ -297,41 +244,23 @@ impl Task {
         self.read_at = wall;
     }
 
-    /// Calls all punctuations of a clock that are due. Each is atomic like a record; it has no record to skip, so with the
-    /// policy `continue` a failed one is counted and had no effect.
+    /// Calls all punctuations of a clock that are due. Each is atomic like a record; it has no record to skip, so a failed one
+    /// that is skipped is counted and had no effect.
     pub(crate) fn punctuate(&mut self, cx: &mut Processing<'_>, by: PunctuationType) -> Result {
         let now = match by {
             PunctuationType::StreamTime => self.stream_time,
             PunctuationType::WallClockTime => cx.wall,
         };
         while let Some(Due { node, slot, at }) = self.timers.take_due(by, now) {
-            let mut port = port!(self, cx.wall, at, None);
-            let outcome = run(self.graph.as_mut(), self.id, |graph| graph.punctuate(&mut port, node, slot, at));
-            self.counts.punctuated += 1;
-            self.dirty = true;
-            self.settle_other(cx, outcome, "run a punctuation")?;
-        }
-        Ok(())
-    }
-
-    /// As [`Task::settle`], for what has no input record.
-    fn settle_other(
-        &mut self,
-        cx: &mut Processing<'_>,
-        outcome: std::result::Result<(), Failure>,
-        op: &'static str,
-    ) -> Result {
-        let Err(failure) = outcome else { return self.keep(cx.collector) };
-        self.undo();
-        let panicked = matches!(failure, Failure::Panic(_));
-        let error = self.failed(op, failure);
-        if cx.shared.settings.on_processing_error == ErrorPolicy::Fail || error.kind() != ErrorKind::Record {
-            return Err(error);
-        }
-        tracing::warn!(task = %self.id, "went on: {}", error.chain());
-        self.counts.dropped += 1;
-        if panicked {
-            self.build_graph(&cx.shared.topology, cx.wall)?;
+            for attempt in 1.. {
+                let mut port = port!(self, cx.wall, at, None);
+                let outcome = run(self.graph.as_mut(), self.id, |graph| graph.punctuate(&mut port, node, slot, at));
+                self.counts.punctuated += 1;
+                self.dirty = true;
+                if self.settle_punctuation(cx, outcome, at, attempt)? == Settled::Over {
+                    break;
+                }
+            }
         }
         Ok(())
     }
@@ -364,45 +293,16 @@ impl Task {
         self.routes.log(cx.collector, place, format, self.drained.entry(), &mut self.log_key)?;
         if forwards {
             let timestamp = self.drained.entry().timestamp;
-            let mut port = port!(self, cx.wall, timestamp, None);
-            let drained = self.drained.drained();
-            let outcome = run(self.graph.as_mut(), self.id, |graph| graph.drained(&mut port, index, &drained));
-            self.settle_other(cx, outcome, "forward an update")?;
+            for attempt in 1.. {
+                let mut port = port!(self, cx.wall, timestamp, None);
+                let drained = self.drained.drained();
+                let outcome = run(self.graph.as_mut(), self.id, |graph| graph.drained(&mut port, index, &drained));
+                if self.settle_update(cx, outcome, attempt)? == Settled::Over {
+                    break;
+                }
+            }
         }
         Ok(true)
-    }
-
-    #[cold]
-    fn failed_record(&self, op: &'static str, failure: Failure, at: usize) -> Error {
-        let error = self.failed(op, failure);
-        let Some(input) = self.inputs.get(at) else { return error };
-        let offset = input.queue.head().map_or(input.next, |(offset, _)| offset);
-        error.with("topic", &input.topic).with("partition", input.partition).with("offset", offset)
-    }
-
-    #[cold]
-    fn failed(&self, op: &'static str, failure: Failure) -> Error {
-        const FUNCTION: &str = "mend the function, or let `processing.exception.handler` be `continue`";
-        const BYTES: &str = "mend the record's producer, or let `deserialization.exception.handler` be `continue`";
-        if let Failure::Error(e) = &failure
-            && let Some(own) = failed_to_ask(e)
-        {
-            return own.clone().with("task", self.id);
-        }
-        let (kind, remedy, source): (_, _, Box<dyn std::error::Error + Send + Sync>) = match failure {
-            Failure::Panic(text) => (ErrorKind::Record, Some(FUNCTION), format!("panic: {text}").into()),
-            Failure::Error(e) => match e.kind() {
-                topology::ErrorKind::Store => (ErrorKind::Store, None, e.into()),
-                topology::ErrorKind::Topology => (ErrorKind::Config, None, e.into()),
-                topology::ErrorKind::Deserialization => (ErrorKind::Record, Some(BYTES), e.into()),
-                _ => (ErrorKind::Record, Some(FUNCTION), e.into()),
-            },
-        };
-        let error = Error::new(kind, op).with("task", self.id).caused_by(source);
-        match remedy {
-            Some(remedy) => error.remedy(remedy),
-            None => error,
-        }
     }
 
     /// Whether a punctuation of the wall clock is due.
@@ -434,7 +334,7 @@ fn run(
 
 /// A record's headers for the graph, without the library's own.
 #[inline]
-fn headers_of(record: &Record<'_>) -> Headers {
+pub(crate) fn headers_of(record: &Record<'_>) -> Headers {
     let mut headers = Headers::default();
     for header in record.headers.iter().filter(|h| h.name != CUT_HEADER) {
         headers.push(Header { name: header.name.into(), value: header.value.map(Bytes::copy_from_slice) });

@@ -129,7 +129,7 @@ impl Worker {
         }
         let wait = self.shared.closing.patience();
         let Some(task) = self.tasks.iter_mut().find(|t| t.id == id) else { return Ok(false) };
-        let of: Vec<(&str, i32)> = task.inputs.iter().map(|i| (i.topic.as_str(), i.partition)).collect();
+        let of: Vec<(&str, i32)> = task.inputs.iter().map(|i| (&*i.topic, i.partition)).collect();
         let fetched = self.offsets.fetch_stable(&self.shared.group, &of, wait);
         let committed = match fetched.map_err(|e| Error::broker("fetch committed offsets", e).with("task", id))? {
             Stable::Offsets(committed) => committed,

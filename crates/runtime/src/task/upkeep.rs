@@ -38,7 +38,7 @@ impl Task {
             Ok(0) => Ok(false),
             Ok(_) => {
                 self.dirty = true;
-                self.keep(cx.collector)?;
+                self.keep(cx, None)?;
                 Ok(true)
             }
             Err(e) => {

@@ -22,34 +22,47 @@ use crate::settings::{OffsetReset, Settings};
 const ATTEMPTS: usize = 5;
 
 /// Finds the source topics, makes the internal ones, and says what all tasks are.
-pub(crate) fn resolve(topology: &Topology, settings: &Settings, broker: &dyn Broker) -> Result<Plan> {
+pub(crate) fn resolve(
+    topology: &Topology,
+    settings: &Settings,
+    dead_letters: &[String],
+    broker: &dyn Broker,
+) -> Result<Plan> {
     let app = &settings.application_id;
     let mut admin = broker.admin().map_err(|e| Error::broker("make an admin client", e))?;
-    let mut partitions = external_partitions(topology, broker, &mut *admin)?;
+    let mut partitions = external_partitions(topology, dead_letters, broker, &mut *admin)?;
     let internal = topology
         .partitions(|topic| partitions.get(topic).copied())
         .map_err(|e| Error::new(ErrorKind::Config, "count the partitions of internal topics").caused_by(e))?;
     let wanted = internal_topics(topology, settings, &internal.internal)?;
     create(&mut *admin, &wanted)?;
     partitions.extend(wanted.iter().map(|t| (t.name.clone(), t.partitions)));
-    Ok(Plan { subs: (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect() })
+    let counted = |topic: &String| partitions.get(topic).map(|count| (topic.clone(), *count));
+    let dead_letters = dead_letters.iter().filter_map(counted).collect();
+    let subs = (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect();
+    Ok(Plan { subs, dead_letters })
 }
 
 /// Partition counts of the topics that are the user's. All must exist: nobody but the user knows how they have to be.
 fn external_partitions(
     topology: &Topology,
+    dead_letters: &[String],
     broker: &dyn Broker,
     admin: &mut dyn Admin,
 ) -> Result<BTreeMap<String, i32>> {
     let sources = topology.sources().iter().flat_map(|s| &s.topics);
     let topics = sources.chain(topology.sinks().iter().filter_map(|s| s.topic.fixed())).filter(|t| !t.internal);
-    let names: BTreeSet<&str> = topics.map(|t| t.name.as_str()).collect();
+    let names: BTreeSet<&str> = topics.map(|t| &t.name).chain(dead_letters).map(String::as_str).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let found = admin.describe(&names).map_err(|e| Error::broker("describe topics", e))?;
     let missing: Vec<&str> = names.iter().zip(&found).filter(|(_, f)| f.is_none()).map(|(n, _)| *n).collect();
     if !missing.is_empty() {
-        return Err(Error::new(ErrorKind::Config, "find topics")
-            .with("unknown topics", missing.join(", "))
+        let error = Error::new(ErrorKind::Config, "find topics").with("unknown topics", missing.join(", "));
+        let error = match dead_letters.iter().find(|topic| missing.contains(&topic.as_str())) {
+            Some(topic) => error.with("topic for dead letters", topic),
+            None => error,
+        };
+        return Err(error
             .with("broker", broker.name())
             .remedy("create them before the application starts, with the partition count that you want"));
     }
@@ -132,11 +145,16 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
         });
     }
     for sink in &sub.sinks {
-        // One whose topics are chosen per record has no plan: they are met at run time.
-        let def = topology.sinks().get(sink.0 as usize);
-        let Some(topic) = def.and_then(|def| def.topic.fixed()) else { continue };
+        let Some(def) = topology.sinks().get(sink.0 as usize) else { continue };
+        let node = def.name.clone();
+        let Some(topic) = def.topic.fixed() else {
+            // Its topics are met at run time.
+            plan.choosing.push((*sink, node));
+            continue;
+        };
         let name = topic.full_name(app);
-        plan.sinks.push(SinkPlan { sink: *sink, partitions: count(&name), topic: name, internal: topic.internal });
+        let (partitions, internal) = (count(&name), topic.internal);
+        plan.sinks.push(SinkPlan { sink: *sink, partitions, topic: name, internal, node });
     }
     plan
 }

@@ -183,7 +183,7 @@ impl Worker {
             OffsetReset::Latest if from >= log.start => log.end,
             _ => log.start,
         };
-        tracing::error!(topic, partition, from, to, "records are missing: the position is not in the log");
+        tracing::error!(topic = &*topic, partition, from, to, "records are missing: the position is not in the log");
         if to < from {
             // What is queued belongs to a log that is no more.
             input.forget();
@@ -348,7 +348,7 @@ impl Worker {
         }
         self.last_purge = now;
         let inputs = self.tasks.iter().filter(|t| t.is_running()).flat_map(|t| &t.inputs).filter(|i| i.internal);
-        let below: Vec<_> = inputs.filter_map(|i| i.committed.map(|o| (i.topic.as_str(), i.partition, o))).collect();
+        let below: Vec<_> = inputs.filter_map(|i| i.committed.map(|o| (&*i.topic, i.partition, o))).collect();
         if below.is_empty() {
             return Ok(());
         }
@@ -412,9 +412,9 @@ impl Worker {
                 tracing::warn!(
                     task = %task.id,
                     records = counts.dropped,
-                    "drops records: without a key or a value (wrap the serde in `Nullable` to get them), with a negative time, \
-                     too late for their window, or as an error handler says; from now on `dropped-records-total` alone counts them, \
-                     and `dropped-records-by-node-total` where and why"
+                    "drops records: without a key or a value (wrap the serde in `Nullable` to get them), with a negative time, or \
+                     too late for their window; from now on `dropped-records-total` alone counts them, and \
+                     `dropped-records-by-node-total` where and why"
                 );
             }
             for (counter, n) in [

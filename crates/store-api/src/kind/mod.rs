@@ -12,7 +12,9 @@ mod versioned;
 mod window;
 mod with_headers;
 
-pub use buffer::{ArrivalBuffer, BufferTotals, Buffered, KeyBuffer};
+pub use buffer::{
+    ArrivalBuffer, BufferTotals, BufferValue, Buffered, ContextHeaders, KeyBuffer, MakeValue, UpdateContext,
+};
 pub use expiring::Keys;
 pub use headers::{Header, HeaderIter, Headers};
 pub use key_value::{KeyValue, KeyValueRow};

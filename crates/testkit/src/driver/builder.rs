@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond_broker_mem::{ManualClock, Options};
-use millpond_runtime::{Error, ErrorKind, Guarantee, Result, Settings};
+use millpond_runtime::{Error, ErrorHandler, ErrorKind, Guarantee, Result, Settings};
 use millpond_store_api::Engine;
 use millpond_topology::Topology;
 
@@ -24,6 +24,7 @@ pub struct DriverBuilder {
     settings: Settings,
     refused: Option<Error>,
     engines: Vec<Arc<dyn Engine>>,
+    error_handler: Option<Arc<dyn ErrorHandler>>,
     topics: Vec<(String, i32)>,
     partitions: i32,
     create_topics: bool,
@@ -50,6 +51,7 @@ impl DriverBuilder {
             settings,
             refused: None,
             engines: Vec::new(),
+            error_handler: None,
             topics: Vec::new(),
             partitions: 1,
             create_topics: true,
@@ -64,14 +66,20 @@ impl DriverBuilder {
         self
     }
 
-    /// A topic with its partition count. Source and sink topics that are not named here are made with one partition, or
-    /// as many as [`DriverBuilder::partitions`] says.
+    /// Who decides what becomes of records that fail, as `AppBuilder::error_handler`.
+    pub fn error_handler(mut self, handler: impl ErrorHandler + 'static) -> Self {
+        self.error_handler = Some(Arc::new(handler));
+        self
+    }
+
+    /// A topic with its partition count. Source and sink topics and those for dead letters that are not named here are made
+    /// with one partition, or as many as [`DriverBuilder::partitions`] says.
     pub fn topic(mut self, name: &str, partitions: i32) -> Self {
         self.topics.push((name.to_owned(), partitions));
         self
     }
 
-    /// The partition count of source and sink topics that are not named. Default 1.
+    /// The partition count of topics that are not named. Default 1.
     pub fn partitions(mut self, partitions: i32) -> Self {
         self.partitions = partitions;
         self
@@ -152,8 +160,13 @@ impl DriverBuilder {
             timestamp_after_max_ms: i64::MAX,
             ..Options::default()
         };
-        let plan =
-            Plan { topology: self.topology, settings: self.settings, engines: self.engines, commit: self.commit };
+        let plan = Plan {
+            topology: self.topology,
+            settings: self.settings,
+            engines: self.engines,
+            error_handler: self.error_handler,
+            commit: self.commit,
+        };
         let mut process = Process::new(plan, clock, options)?;
         let mut topics = self.topics;
         if self.create_topics {

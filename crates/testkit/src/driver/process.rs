@@ -1,6 +1,6 @@
 //! The simulated process: an instance over its broker, stepped until it rests; stopped, killed and started again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use millpond_broker_api::{Broker, Clock, Header, NewTopic, Outgoing, Producer, P
 use millpond_broker_mem::{EmbeddedBroker, ManualClock, Options};
 use millpond_changelog::partition_for_key;
 use millpond_runtime::{
-    Error, ErrorKind, Instance, InstanceSpec, MemorySettings, MetricsRegistry, Ports, Random, Result, Settings, TaskId,
-    TaskState,
+    Error, ErrorHandler, ErrorKind, Instance, InstanceSpec, MemorySettings, MetricsRegistry, Ports, Random, Result,
+    Settings, TaskId, TaskState,
 };
 use millpond_store_api::Engine;
 use millpond_store_mem::{MemEngine, SimulatedDisk};
@@ -45,6 +45,7 @@ pub(super) struct Plan {
     pub(super) topology: Topology,
     pub(super) settings: Settings,
     pub(super) engines: Vec<Arc<dyn Engine>>,
+    pub(super) error_handler: Option<Arc<dyn ErrorHandler>>,
     pub(super) commit: Commit,
 }
 
@@ -113,12 +114,15 @@ impl Process {
         })
     }
 
-    /// Source and sink topics that are the user's.
+    /// Source and sink topics that are the user's, and those for dead letters.
     pub(super) fn external_topics(&self) -> Vec<String> {
         let topology = &self.plan.topology;
         let sources = topology.sources().iter().flat_map(|s| &s.topics);
         let all = sources.chain(topology.sinks().iter().filter_map(|s| s.topic.fixed())).filter(|t| !t.internal);
-        all.map(|t| t.name.clone()).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+        let named = self.plan.error_handler.iter().flat_map(|h| h.dead_letter_topics());
+        let dead_letters = self.plan.settings.dead_letter_topic.clone().into_iter().chain(named);
+        let all: BTreeSet<String> = all.map(|t| t.name.clone()).chain(dead_letters).collect();
+        all.into_iter().collect()
     }
 
     pub(super) fn create_topics(&mut self, topics: &[(String, i32)]) -> Result {
@@ -188,6 +192,7 @@ impl Process {
                 clock: Arc::new(self.clock.clone()),
                 random: self.random.clone(),
                 metrics: self.metrics.clone(),
+                error_handler: self.plan.error_handler.clone(),
                 ..Ports::default()
             },
         };

@@ -236,7 +236,7 @@ fn a_value_that_does_not_serialize_is_an_error_of_its_record() {
     }
     let small = |policy| {
         builder(|b| b.stream("in", Consumed::with(Utf8, I64)).to("out", Produced::with(Utf8, Small)))
-            .setting("processing.exception.handler", policy)
+            .setting("production.exception.handler", policy)
             .build()
             .unwrap()
     };

@@ -9,6 +9,7 @@ use crate::dsl::options::Materialized;
 use crate::dsl::repartition::{Cut, CutNames};
 use crate::dsl::stream::missing;
 use crate::dsl::table::{Table, Upserts, declare_store};
+use crate::dsl::windowed::Windowing;
 use crate::error::Result;
 use crate::graph::{Graph, NodeSpec, OldValues};
 use crate::names::prefix;
@@ -108,14 +109,16 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
         self
     }
 
+    /// Cuts the groups into windows of event time: [`TimeWindows`](crate::TimeWindows),
+    /// [`SlidingWindows`](crate::SlidingWindows) or [`SessionWindows`](crate::SessionWindows).
+    pub fn windowed_by<W: Windowing>(self, windows: W) -> W::Stream<K, V> {
+        windows.cut(self)
+    }
+
     /// Counts the records of each key. The value's serde is [`I64`] unless another is given.
     pub fn count(self, materialized: Materialized<K, i64>) -> Table<K, i64, Upserts> {
-        if materialized.name.is_none() {
-            // Kafka Streams uses up a number here, to keep the names of old programs.
-            self.grouping.at.graph().names.store(prefix::AGGREGATE);
-        }
-        let value = materialized.value.clone().unwrap_or_else(|| Arc::new(I64));
-        self.aggregation(prefix::AGGREGATE, Count, Materialized { value: Some(value), ..materialized })
+        let materialized = self.counting(materialized);
+        self.aggregation(prefix::AGGREGATE, Count, materialized)
     }
 
     /// Combines the values of each key, pairwise from left to right; the first one is taken as it is.
@@ -124,8 +127,8 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
         f: impl Fn(V, V) -> V + Send + Sync + 'static,
         materialized: Materialized<K, V>,
     ) -> Table<K, V, Upserts> {
-        let value = materialized.value.clone().or_else(|| self.grouping.value.clone());
-        self.aggregation(prefix::REDUCE, Reduce(f), Materialized { value, ..materialized })
+        let materialized = self.reducing(materialized);
+        self.aggregation(prefix::REDUCE, Reduce(f), materialized)
     }
 
     /// Puts the values of each key into an aggregate that begins as `initializer` makes it.
@@ -154,22 +157,10 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
         self,
         prefix: &str,
         fold: F,
-        mut materialized: Materialized<K, A>,
+        materialized: Materialized<K, A>,
     ) -> Table<K, A, Upserts> {
-        let Grouping { mut at, rekeyed, key, value, name: group } = self.grouping;
-        let store_name = materialized.name.take().unwrap_or_else(|| at.graph().names.store(prefix));
-        let name = at.next_name(prefix);
-        materialized.key = materialized.key.or(key.clone());
-        if rekeyed {
-            let names = CutNames::generate(&at);
-            let base = group.clone().unwrap_or_else(|| store_name.clone());
-            let key = at.serde(key.or(materialized.key.clone()), || missing("key", "group", &base, "Grouped"));
-            let value = at.serde(value.clone(), || missing("value", "group", &base, "Grouped"));
-            materialized.key = Some(materialized.key.unwrap_or(key.clone()));
-            let cut = Cut::of(base, key, value);
-            at = self.shared.borrow_mut().source(&at, group.is_some(), || cut.add(&at, names));
-        }
-        let store = declare_store(&at, store_name, &name, materialized);
+        let Placed { at, store, name, materialized, value } = self.place(prefix, materialized);
+        let store = declare_store(&at, store, &name, materialized);
         let (fold, serdes, value) = (Arc::new(fold), store.serdes.clone(), value.map(Coder::value));
         let (index, identity) = (store.index, serdes.key().identity());
         let build: Build = Arc::new(move |b| {
@@ -183,5 +174,60 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
         spec.old = OldValues { gives: true, ..OldValues::default() };
         let node = at.graph().add::<Record<K, V>, Record<K, Change<A>>>(spec);
         Table::of(at.moved(node), Some(store))
+    }
+}
+
+/// Where an aggregation goes, and what it needs there.
+pub(crate) struct Placed<K, V, A> {
+    /// The parent: behind the repartition topic, if one is needed.
+    pub(crate) at: At,
+    pub(crate) store: String,
+    pub(crate) name: String,
+    pub(crate) materialized: Materialized<K, A>,
+    pub(crate) value: Option<AnySerde<V>>,
+}
+
+impl<K: 'static, V: 'static> GroupedStream<K, V> {
+    pub(crate) fn at(&self) -> &At {
+        &self.grouping.at
+    }
+
+    /// The serdes of key and value, as far as they are known.
+    pub(crate) fn serdes(&self) -> (Option<AnySerde<K>>, Option<AnySerde<V>>) {
+        (self.grouping.key.clone(), self.grouping.value.clone())
+    }
+
+    /// For a count.
+    pub(crate) fn counting(&self, materialized: Materialized<K, i64>) -> Materialized<K, i64> {
+        if materialized.name.is_none() {
+            // Kafka Streams uses up a number here, to keep the names of old programs.
+            self.grouping.at.graph().names.store(prefix::AGGREGATE);
+        }
+        let value = materialized.value.clone().unwrap_or_else(|| Arc::new(I64));
+        Materialized { value: Some(value), ..materialized }
+    }
+
+    /// For a reduction, whose result has the type of the values.
+    pub(crate) fn reducing(&self, materialized: Materialized<K, V>) -> Materialized<K, V> {
+        let value = materialized.value.clone().or_else(|| self.grouping.value.clone());
+        Materialized { value, ..materialized }
+    }
+
+    /// Chooses the names, and adds the repartition topic if one is needed.
+    pub(crate) fn place<A: 'static>(self, prefix: &str, mut materialized: Materialized<K, A>) -> Placed<K, V, A> {
+        let Grouping { mut at, rekeyed, key, value, name: group } = self.grouping;
+        let store = materialized.name.take().unwrap_or_else(|| at.graph().names.store(prefix));
+        let name = at.next_name(prefix);
+        materialized.key = materialized.key.or(key.clone());
+        if rekeyed {
+            let names = CutNames::generate(&at);
+            let base = group.clone().unwrap_or_else(|| store.clone());
+            let key = at.serde(key.or(materialized.key.clone()), || missing("key", "group", &base, "Grouped"));
+            let value = at.serde(value.clone(), || missing("value", "group", &base, "Grouped"));
+            materialized.key = Some(materialized.key.unwrap_or(key.clone()));
+            let cut = Cut::of(base, key, value);
+            at = self.shared.borrow_mut().source(&at, group.is_some(), || cut.add(&at, names));
+        }
+        Placed { at, store, name, materialized, value }
     }
 }

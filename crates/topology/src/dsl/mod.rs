@@ -2,6 +2,7 @@
 
 mod at;
 mod dedup;
+mod emit;
 mod grouped;
 mod grouped_table;
 mod options;
@@ -10,9 +11,12 @@ mod repartition;
 mod split;
 mod stream;
 mod table;
+mod window_store;
+mod windowed;
 mod windows;
 
 pub(crate) use at::{At, Shared, declare};
+pub use emit::EmitStrategy;
 pub use grouped::GroupedStream;
 pub use grouped_table::GroupedTable;
 pub use options::{Consumed, Grouped, Materialized, Produced, Repartitioned};
@@ -22,5 +26,6 @@ pub use stream::Stream;
 pub(crate) use stream::processor_spec;
 pub use table::{Deletes, Table, TableKind, Upserts};
 pub(crate) use table::{UpdateNames, table_of_updates};
-pub(crate) use windows::Closing;
+pub use windowed::{SessionWindowedStream, WindowedStream, Windowing};
+pub(crate) use windows::{Closing, Shape, WindowSpec};
 pub use windows::{SessionWindows, SlidingWindows, TimeWindows};

@@ -131,6 +131,129 @@ impl Closing {
     }
 }
 
+/// Windows in whole milliseconds, as nodes use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WindowSpec {
+    pub(crate) shape: Shape,
+    pub(crate) closing: Closing,
+    /// For how long a store has to keep rows, as Kafka Streams counts it: windows from their start, sessions from their end.
+    pub(crate) needed: i64,
+}
+
+/// The windows that a time lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Time { size: i64, advance: i64 },
+    Sliding { difference: i64 },
+    Session { gap: i64 },
+}
+
+impl Shape {
+    /// From a window's start to its end; a session may have any length.
+    pub(crate) fn length(self) -> i64 {
+        match self {
+            Self::Time { size, .. } => size,
+            Self::Sliding { difference } => difference,
+            Self::Session { .. } => 0,
+        }
+    }
+}
+
+/// Durations in milliseconds, and what is wrong with them.
+struct Millis {
+    windows: &'static str,
+    mistakes: Vec<String>,
+}
+
+impl Millis {
+    fn of(windows: &'static str) -> Self {
+        Self { windows, mistakes: Vec::new() }
+    }
+
+    /// A duration of at least so many milliseconds; one that cannot be counted is reported and taken as the least.
+    fn take(&mut self, what: &str, duration: Duration, least: i64) -> i64 {
+        let millis = duration.as_millis();
+        match i64::try_from(millis) {
+            Ok(millis) if millis >= least => return millis,
+            Ok(millis) => {
+                let problem = format!("{} have {what} of {millis} ms; at least {least} ms is needed", self.windows);
+                self.mistakes.push(problem);
+            }
+            Err(_) => self.mistakes.push(format!(
+                "{} have {what} of {millis} ms; {} ms is the longest that can be counted",
+                self.windows,
+                i64::MAX
+            )),
+        }
+        least
+    }
+
+    /// The sum of the durations with these names; one that cannot be counted is reported.
+    fn sum(&mut self, parts: &[(&str, i64)]) -> i64 {
+        let sum = parts.iter().try_fold(0_i64, |sum, (_, millis)| sum.checked_add(*millis));
+        // A store keeps what is closed for one more millisecond.
+        if let Some(sum) = sum.filter(|sum| *sum < i64::MAX) {
+            return sum;
+        }
+        let parts: Vec<_> = parts.iter().map(|(what, millis)| format!("{what} of {millis} ms")).collect();
+        self.mistakes.push(format!(
+            "{} have {}, which is together more than can be counted",
+            self.windows,
+            parts.join(" and ")
+        ));
+        0
+    }
+
+    fn closing(&mut self, late: Lateness, inclusive: bool, behind: i64) -> Closing {
+        let grace = self.take("a grace", late.grace, 0);
+        let idle_after = late.idle_after.map(|limit| self.take("an idle limit", limit, 1));
+        Closing { delay: grace.saturating_add(behind), inclusive, idle_after }
+    }
+}
+
+impl TimeWindows {
+    pub(crate) fn spec(self) -> (WindowSpec, Vec<String>) {
+        let mut millis = Millis::of("time windows");
+        let size = millis.take("a size", self.size, 1);
+        let advance = millis.take("an advance", self.advance, 1);
+        if advance > size {
+            millis.mistakes.push(format!(
+                "time windows advance by {advance} ms, which is more than their size of {size} ms: times between them would lie \
+                 in no window"
+            ));
+        }
+        let closing = millis.closing(self.late, false, 0);
+        let needed = millis.sum(&[("a size", size), ("a grace", closing.delay)]);
+        (WindowSpec { shape: Shape::Time { size, advance }, closing, needed }, millis.mistakes)
+    }
+}
+
+impl SlidingWindows {
+    pub(crate) fn spec(self) -> (WindowSpec, Vec<String>) {
+        let mut millis = Millis::of("sliding windows");
+        let difference = millis.take("a time difference", self.difference, 0);
+        let closing = millis.closing(self.late, true, 0);
+        // What goes into a window is found in the one before it.
+        let needed = millis.sum(&[
+            ("a time difference", difference),
+            ("as much before it", difference),
+            ("a grace", closing.delay),
+        ]);
+        (WindowSpec { shape: Shape::Sliding { difference }, closing, needed }, millis.mistakes)
+    }
+}
+
+impl SessionWindows {
+    pub(crate) fn spec(self) -> (WindowSpec, Vec<String>) {
+        let mut millis = Millis::of("sessions");
+        let gap = millis.take("a gap", self.gap, 0);
+        let closing = millis.closing(self.late, true, gap);
+        let grace = closing.delay.saturating_sub(gap);
+        let needed = millis.sum(&[("a gap", gap), ("a grace", grace)]);
+        (WindowSpec { shape: Shape::Session { gap }, closing, needed }, millis.mistakes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

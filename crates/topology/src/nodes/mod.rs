@@ -12,6 +12,7 @@ mod table;
 mod table_aggregate;
 mod table_select;
 mod table_store;
+mod windowed;
 
 pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAggregate};
 pub(crate) use dedup::{Dedup, KeyAndId, Origin, OriginSerde};
@@ -28,3 +29,7 @@ pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
 pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, TryRemoveWith, Uncount};
 pub(crate) use table_select::{SelectFn, TableSelectNode};
 pub(crate) use table_store::TableStore;
+pub(crate) use windowed::{
+    Emission, FoldRef, Merge, SessionAggregate, SessionRows, TrySessionAggregate, WindowRows, WindowedAggregation,
+    WindowedNode,
+};

@@ -19,6 +19,7 @@ mod window;
 mod windowed;
 mod with_headers;
 
+pub(crate) use expiry::expiring;
 pub use kind::{
     KeyValue, ListValue, Session, SessionWithHeaders, StoreKind, TimestampedKeyValue, TimestampedKeyValueWithHeaders,
     TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue, Versioned, Window,
@@ -35,7 +36,7 @@ pub use spec::{Logging, Retention, StoreDef, StoreSpec, StoreType};
 pub use values::{Expiring, Plain, Stamped, ValueAndTimestamp, Values};
 pub use versioned::{VersionedRecord, VersionedView};
 pub use view::StoreView;
-pub(crate) use window::WindowSerdes;
 pub use window::WindowView;
+pub(crate) use window::{WindowSerdes, Windows};
 pub use windowed::WindowedRows;
 pub use with_headers::{AggregateWithHeaders, AggregationWithHeaders, StampedWithHeaders, ValueTimestampHeaders};

@@ -4,6 +4,9 @@ use super::totals::{BufferTotals, Totals};
 use super::{Buffered, ROW, damaged, earliest, evict, order_head, split_order};
 use crate::{Result, Space, SpaceMut, ValueAndTimestamp};
 
+/// Makes the new value of a key of the one that waits, if one does; it appends to the buffer.
+pub type MakeValue<'a> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<()> + 'a;
+
 /// A buffer of bytes over a space with one row per key, in the order of the times at which the keys came, then of the keys.
 /// A new value of a waiting key takes the place of the old one and does not wait longer. Cheap to make: one per access.
 pub struct KeyBuffer<'a, S: ?Sized> {
@@ -39,39 +42,63 @@ impl<'a, S: Space + ?Sized> KeyBuffer<'a, S> {
     /// The waiting value of a key, with the time at which the key came.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<ValueAndTimestamp<'_>>> {
         row_key(key, &mut self.row);
-        self.space.get(&self.row)?.map(ValueAndTimestamp::decode).transpose()
+        self.space.get(&self.row)?.map(split_row).transpose()
+    }
+
+    /// The key of a buffer's row of the space, by the row's own; `None` for the rows that follow from these: their order, the
+    /// totals. Whoever keeps a log of the space logs the former only, and gives them to [`KeyBuffer::restore`].
+    pub fn key_of_row(row: &[u8]) -> Option<&[u8]> {
+        row.split_first().filter(|(kind, _)| **kind == ROW).map(|(_, key)| key)
     }
 }
 
 impl<S: SpaceMut + ?Sized> KeyBuffer<'_, S> {
     /// Sets the value of a key; answers the time at which the key came, which is `time` if it was not waiting.
     pub fn put(&mut self, time: i64, key: &[u8], value: &[u8]) -> Result<i64> {
-        let mut totals = Totals::read(self.space)?;
-        let mut since = time;
-        row_key(key, &mut self.row);
-        let waiting = self.space.get(&self.row)?.map(ValueAndTimestamp::decode).transpose()?;
+        self.put_with(time, key, &mut |_, out| {
+            out.extend_from_slice(value);
+            Ok(())
+        })
+    }
+
+    /// As [`KeyBuffer::put`], with a value that depends on the one that waits.
+    pub fn put_with(&mut self, time: i64, key: &[u8], make: &mut MakeValue<'_>) -> Result<i64> {
+        let Self { space, row, order, value } = self;
+        let mut totals = Totals::read(&mut **space)?;
+        row_key(key, row);
+        value.clear();
+        let waiting = space.get(row)?.map(split_row).transpose()?;
+        make(waiting.map(|waiting| waiting.value), value)?;
+        let since = waiting.map_or(time, |waiting| waiting.timestamp);
+        let known = waiting.is_some();
         if let Some(old) = waiting {
-            since = old.timestamp;
             totals.remove(key, old.value)?;
         }
-        let known = waiting.is_some();
         totals.add(since, key, value);
-        self.value.clear();
-        ValueAndTimestamp { timestamp: since, value }.encode(&mut self.value);
-        self.space.put(&self.row, Some(&self.value))?;
+        value.extend_from_slice(&since.to_be_bytes());
+        space.put(row, Some(value))?;
         if !known {
-            order_key(since, key, &mut self.order);
-            self.space.put(&self.order, Some(&[]))?;
+            order_key(since, key, order);
+            space.put(order, Some(&[]))?;
         }
-        totals.write(self.space)?;
+        totals.write(&mut **space)?;
         Ok(since)
+    }
+
+    /// Makes a row what a log says of it: this value, since this time. `None`: it is gone.
+    pub fn restore(&mut self, key: &[u8], row: Option<ValueAndTimestamp<'_>>) -> Result<()> {
+        self.remove(key)?;
+        match row {
+            Some(ValueAndTimestamp { timestamp, value }) => self.put(timestamp, key, value).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Takes out the row of a key; answers whether there was one.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool> {
         row_key(key, &mut self.row);
         let mut totals = Totals::read(self.space)?;
-        let Some(old) = self.space.get(&self.row)?.map(ValueAndTimestamp::decode).transpose()? else {
+        let Some(old) = self.space.get(&self.row)?.map(split_row).transpose()? else {
             return Ok(false);
         };
         totals.remove(key, old.value)?;
@@ -97,7 +124,7 @@ impl<S: SpaceMut + ?Sized> KeyBuffer<'_, S> {
         evict(self.space, due, &mut |space, order, totals| {
             let (time, key) = split_order(order.key)?;
             row_key(key, row);
-            let waiting = space.get(row)?.map(ValueAndTimestamp::decode).transpose()?;
+            let waiting = space.get(row)?.map(split_row).transpose()?;
             let Some(ValueAndTimestamp { value, .. }) = waiting.filter(|row| row.timestamp == time) else {
                 return Err(damaged("an order row has no row of its time"));
             };
@@ -118,4 +145,10 @@ fn row_key(key: &[u8], out: &mut Vec<u8>) {
 fn order_key(time: i64, key: &[u8], out: &mut Vec<u8>) {
     order_head(time, out);
     out.extend_from_slice(key);
+}
+
+/// A row's value, and the time since which it waits.
+fn split_row(row: &[u8]) -> Result<ValueAndTimestamp<'_>> {
+    let (value, time) = row.split_last_chunk().ok_or_else(|| damaged("a row is too short"))?;
+    Ok(ValueAndTimestamp { timestamp: i64::from_be_bytes(*time), value })
 }

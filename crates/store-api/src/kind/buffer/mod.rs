@@ -5,21 +5,24 @@
 //! ```text
 //!           buffer by arrival                          buffer by key
 //! 00 order  i64 time ‖ u32 sequence ‖ key → value      i64 time ‖ key → empty
-//! 01 row                                               key → i64 time ‖ value
+//! 01 row                                               key → value ‖ i64 time
 //! 02 totals u64 rows ‖ u64 bytes ‖ i64 lowest time ‖ u32 next sequence
 //! ```
 //!
 //! All numbers are big endian; the times of order rows have their sign bit flipped, so that they sort. The totals are
 //! written with the rows, so they hold after whatever the rows outlive. An empty buffer has no totals row but for the
-//! sequence. These bytes never leave the machine.
+//! sequence. These bytes never leave the machine, but for the rows of a buffer by key: what is suppressed is logged as its row
+//! stands ([`BufferValue`]).
 
 mod by_arrival;
 mod by_key;
 mod totals;
+mod value;
 
 pub use by_arrival::ArrivalBuffer;
-pub use by_key::KeyBuffer;
+pub use by_key::{KeyBuffer, MakeValue};
 pub use totals::BufferTotals;
+pub use value::{BufferValue, ContextHeaders, UpdateContext};
 
 use std::ops::Bound::{self, Excluded, Included};
 

@@ -1,0 +1,187 @@
+//! What it takes to ask about an output that the broker refuses, long after its record was processed.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+use millpond_broker_api::{self as broker, Outgoing};
+use millpond_topology::{Headers, RecordMetadata};
+
+use crate::exec::SinkRoute;
+use crate::handler::{Origin, Subject};
+use crate::task::TaskId;
+
+/// The tag of dead letters. 0 is that of records that nobody is asked about: changes, and records between sub-topologies.
+pub(super) const DEAD_LETTER: u64 = 1;
+/// The first tag of outputs.
+const FIRST: u64 = 2;
+/// So many bytes are kept of the records whose outputs have no answer; more wait for answers first.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Whether the tag is that of an output.
+pub(super) fn is_output(tag: u64) -> bool {
+    tag >= FIRST
+}
+
+/// How a worker watches its outputs.
+pub(super) enum Watch {
+    /// A refused output is the end, as any other refused record.
+    Off,
+    /// At-least-once: the others of its interval are written, and stay.
+    Origins(Origins),
+    /// Exactly-once: the transaction is aborted and done again.
+    Contents(Contents),
+}
+
+/// The records whose outputs have no answer yet, copied: each output's tag is its number.
+#[derive(Default)]
+pub(super) struct Origins {
+    bytes: Vec<u8>,
+    records: Vec<Kept>,
+    /// By number, from the first one that has no answer: the record's place and the sink.
+    outputs: Vec<(usize, Arc<SinkRoute>)>,
+    /// The tag of the first output.
+    first: u64,
+}
+
+struct Kept {
+    task: TaskId,
+    /// Topic, partition, offset.
+    source: Option<(Arc<str>, i32, i64)>,
+    key: Option<Range<usize>>,
+    value: Option<Range<usize>>,
+    headers: Headers,
+    timestamp: i64,
+}
+
+impl Origins {
+    pub(super) fn new() -> Self {
+        Self { first: FIRST, ..Self::default() }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        let beside = self.records.len() * size_of::<Kept>() + self.outputs.len() * size_of::<(usize, Arc<SinkRoute>)>();
+        self.bytes.len() + beside >= MOST_BYTES
+    }
+
+    /// All outputs have an answer.
+    pub(super) fn clear(&mut self) {
+        self.first += self.outputs.len() as u64;
+        self.bytes.clear();
+        self.records.clear();
+        self.outputs.clear();
+        // A record may have been far larger than what is kept for usual.
+        self.bytes.shrink_to(MOST_BYTES);
+    }
+
+    /// Keeps what an output comes of, once for all outputs of a record; the output's tag.
+    pub(super) fn keep(&mut self, origin: Origin<'_>, sink: &Arc<SinkRoute>) -> u64 {
+        if !self.is_last(origin) {
+            self.keep_record(origin);
+        }
+        self.outputs.push((self.records.len() - 1, Arc::clone(sink)));
+        self.first + self.outputs.len() as u64 - 1
+    }
+
+    /// Whether the record that was kept last is this one.
+    fn is_last(&self, origin: Origin<'_>) -> bool {
+        let Some(last) = self.records.last().filter(|last| last.task == origin.task) else { return false };
+        match (&last.source, origin.input) {
+            (Some((topic, partition, offset)), Some(input)) => {
+                let front = input.queue.head().map(|(offset, _)| offset);
+                Arc::ptr_eq(topic, &input.topic) && *partition == input.partition && Some(*offset) == front
+            }
+            _ => false,
+        }
+    }
+
+    fn keep_record(&mut self, origin: Origin<'_>) {
+        let subject = origin.subject();
+        let mut copy = |bytes: Option<&[u8]>| {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(bytes?);
+            Some(start..self.bytes.len())
+        };
+        let (key, value) = (copy(subject.key), copy(subject.value));
+        let source = origin.input.zip(subject.source);
+        self.records.push(Kept {
+            task: origin.task,
+            source: source.map(|(input, place)| (Arc::clone(&input.topic), place.partition, place.offset)),
+            key,
+            value,
+            headers: subject.headers,
+            timestamp: subject.timestamp,
+        });
+    }
+
+    /// What an output was of, and its sink.
+    pub(super) fn find(&self, tag: u64) -> Option<(Subject<'_>, &SinkRoute)> {
+        let at = usize::try_from(tag.checked_sub(self.first)?).ok()?;
+        let (record, sink) = self.outputs.get(at)?;
+        let kept = self.records.get(*record)?;
+        let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
+        let source = kept.source.as_ref();
+        let subject = Subject {
+            task: kept.task,
+            source: source.map(|(topic, p, o)| RecordMetadata { topic, partition: *p, offset: *o }),
+            key: bytes(&kept.key),
+            value: bytes(&kept.value),
+            headers: kept.headers.clone(),
+            timestamp: kept.timestamp,
+        };
+        Some((subject, sink))
+    }
+}
+
+/// The outputs that were refused since the last commit, by what is in them: each output's tag is a hash of it. When its
+/// transaction is done again, and the same output comes again, it is known that it will be refused.
+#[derive(Default)]
+pub(super) struct Contents {
+    refused: Vec<(u64, broker::Error)>,
+    /// Transactions that were given up because of an output that was not known, since one that was known has come again.
+    in_vain: u32,
+    /// A known one has come: what it holds up should be committed soon.
+    met: bool,
+}
+
+impl Contents {
+    /// The tag of an output.
+    pub(super) fn tag(record: &Outgoing<'_>) -> u64 {
+        // Not keyed: who sends two records of one hash has an output of his own left out, after one of them was refused.
+        let mut hasher = DefaultHasher::new();
+        (record.topic.0, record.partition, record.timestamp, record.key, record.value).hash(&mut hasher);
+        for header in record.headers {
+            (header.name, header.value).hash(&mut hasher);
+        }
+        // The topmost bit keeps it apart from the tags that mean something else.
+        hasher.finish() | 1 << 63
+    }
+
+    /// Why this output was refused before.
+    pub(super) fn known(&mut self, tag: u64) -> Option<broker::Error> {
+        let (_, error) = self.refused.iter().find(|(known, _)| *known == tag)?;
+        (self.met, self.in_vain) = (true, 0);
+        Some(error.clone())
+    }
+
+    pub(super) fn remember(&mut self, tag: u64, error: &broker::Error) {
+        if !self.refused.iter().any(|(known, _)| *known == tag) {
+            self.refused.push((tag, error.clone()));
+        }
+    }
+
+    /// The transaction is given up; how often that was in vain so far.
+    pub(super) fn give_up(&mut self) -> u32 {
+        self.in_vain += 1;
+        self.in_vain
+    }
+
+    pub(super) fn committed(&mut self) {
+        self.refused.clear();
+        self.in_vain = 0;
+    }
+
+    pub(super) fn take_met(&mut self) -> bool {
+        std::mem::take(&mut self.met)
+    }
+}

@@ -1,0 +1,251 @@
+//! The border of a record, punctuation or drained entry (D14): what it did becomes part of the interval; or none of it remains,
+//! and the handler is asked, once.
+
+use std::time::Duration;
+
+use millpond_broker_api::Offset;
+use millpond_topology::{self as topology, Topology};
+
+use super::Task;
+use super::process::Processing;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::Failure;
+use crate::handler::{Decision, ErrorStage, Failed, Origin, Subject};
+use crate::ports::Bug;
+use crate::topics::failed_to_ask;
+
+/// Whether something is done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    Over,
+    Again,
+}
+
+/// A record that has failed and is to be tried again, before any other of its task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retry {
+    input: usize,
+    offset: Offset,
+    /// How often it has failed.
+    attempts: u32,
+    /// Not before.
+    at: Duration,
+}
+
+/// The input of a record that is tried again; none while it waits for its time.
+pub(super) struct Again {
+    pub(super) chosen: Option<usize>,
+}
+
+type Outcome = std::result::Result<(), Failure>;
+
+impl Task {
+    /// The record that is to be tried again, if there is one.
+    #[inline]
+    pub(super) fn again(&mut self, now: Duration) -> Option<Again> {
+        let retry = self.retry?;
+        if self.attempts(retry.input) == 0 {
+            // What was read is no more in the log.
+            self.retry = None;
+            return None;
+        }
+        // An extractor is asked again, too.
+        let _time = self.head_time(retry.input);
+        Some(Again { chosen: (now >= retry.at).then_some(retry.input) })
+    }
+
+    /// How often the front record of an input has failed.
+    fn attempts(&self, input: usize) -> u32 {
+        let front = || self.inputs.get(input).and_then(|i| i.queue.head()).map(|(offset, _)| offset);
+        let same = |retry: &Retry| retry.input == input && Some(retry.offset) == front();
+        self.retry.filter(same).map_or(0, |retry| retry.attempts)
+    }
+
+    /// The border of the front record of an input.
+    pub(super) fn settle_record(&mut self, cx: &mut Processing<'_>, outcome: Outcome, at: usize) -> Result<Settled> {
+        let Err(failure) = outcome else {
+            self.keep(cx, Some(at))?;
+            self.retry = None;
+            return Ok(Settled::Over);
+        };
+        if cx.shared.planted(Bug::FailedRecordKept) {
+            self.keep(cx, Some(at))?;
+        }
+        self.undo();
+        let attempt = self.attempts(at) + 1;
+        let (node, stage) = (failure.node(), stage_of(&cx.shared.topology, &failure));
+        let panicked = matches!(failure, Failure::Panic(_));
+        let error = self.error_of("process a record", failure);
+        let Some(input) = self.inputs.get(at) else { return Err(error) };
+        let Some(subject) = Subject::of_front(self.id, input) else { return Err(error) };
+        let error = match subject.source {
+            Some(s) => error.with("topic", s.topic).with("partition", s.partition).with("offset", s.offset),
+            None => error,
+        };
+        let Some(stage) = stage else { return Err(error) };
+        let handlers = &cx.shared.handlers;
+        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, handlers) };
+        let settled = match handlers.decide(&failed, error, remedy(stage)) {
+            Decision::Fail(error) => return Err(error),
+            Decision::Skip => Settled::Over,
+            Decision::DeadLetter(to, error) => {
+                cx.collector.post(to, &failed, &error)?;
+                Settled::Over
+            }
+            Decision::Retry(pause) => {
+                let offset = subject.source.map_or(input.next, |s| s.offset);
+                self.retry = Some(Retry { input: at, offset, attempts: attempt, at: cx.now.saturating_add(pause) });
+                Settled::Again
+            }
+        };
+        if settled == Settled::Over {
+            self.retry = None;
+        } else if let Some(input) = self.inputs.get_mut(at) {
+            input.head_time = None;
+        }
+        if panicked {
+            self.build_graph(&cx.shared.topology, cx.wall)?;
+        }
+        Ok(settled)
+    }
+
+    /// The border of a punctuation.
+    pub(super) fn settle_punctuation(
+        &mut self,
+        cx: &mut Processing<'_>,
+        outcome: Outcome,
+        at: i64,
+        attempt: u32,
+    ) -> Result<Settled> {
+        let Err(failure) = outcome else { return self.keep(cx, None).map(|()| Settled::Over) };
+        let subject = Subject::nobody(self.id, at);
+        self.settle_other(cx, failure, "run a punctuation", subject, attempt)
+    }
+
+    /// The border of an entry that came out of a cache. Its write stays.
+    pub(super) fn settle_update(&mut self, cx: &mut Processing<'_>, outcome: Outcome, attempt: u32) -> Result<Settled> {
+        let Err(failure) = outcome else { return self.keep(cx, None).map(|()| Settled::Over) };
+        // Taken out while it is lent: the task is needed beside it.
+        let drained = std::mem::take(&mut self.drained);
+        let subject = Subject::of_update(self.id, &drained.drained());
+        let settled = self.settle_other(cx, failure, "forward an update", subject, attempt);
+        self.drained = drained;
+        settled
+    }
+
+    fn settle_other(
+        &mut self,
+        cx: &mut Processing<'_>,
+        failure: Failure,
+        op: &'static str,
+        subject: Subject<'_>,
+        attempt: u32,
+    ) -> Result<Settled> {
+        self.undo();
+        let (node, stage) = (failure.node(), stage_of(&cx.shared.topology, &failure));
+        let panicked = matches!(failure, Failure::Panic(_));
+        let error = self.error_of(op, failure);
+        let Some(stage) = stage else { return Err(error) };
+        let handlers = &cx.shared.handlers;
+        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, handlers) };
+        let settled = match handlers.decide(&failed, error, remedy(stage)) {
+            Decision::Fail(error) => return Err(error),
+            Decision::Skip => Settled::Over,
+            Decision::DeadLetter(to, error) => {
+                cx.collector.post(to, &failed, &error)?;
+                Settled::Over
+            }
+            Decision::Retry(_) => Settled::Again,
+        };
+        if panicked {
+            self.build_graph(&cx.shared.topology, cx.wall)?;
+        }
+        Ok(settled)
+    }
+
+    /// Keeps what was done: store writes into the interval, changes and outputs to the producer. `input`: whose front record
+    /// did it.
+    pub(super) fn keep(&mut self, cx: &mut Processing<'_>, input: Option<usize>) -> Result {
+        self.timers.record_done();
+        let collector = &mut *cx.collector;
+        let (routes, key, mut logged) = (&self.routes, &mut self.log_key, Ok(()));
+        if !self.outbox.is_empty() {
+            let origin = Origin { task: self.id, input: input.and_then(|at| self.inputs.get(at)) };
+            if let Err(error) = self.outbox.hand_over(collector, routes, origin) {
+                // Some of it is with the producer: nothing of the interval is committed any more.
+                self.undo();
+                return Err(error);
+            }
+            self.commit_requested |= collector.take_met();
+        }
+        if let Some(stores) = &mut self.stores {
+            self.counts.dropped += stores.record_done(&mut |store, format, entry| {
+                if logged.is_ok() {
+                    logged = routes.log(collector, store, format, entry, key);
+                }
+            });
+        }
+        logged
+    }
+
+    pub(super) fn undo(&mut self) {
+        self.timers.record_failed();
+        if let Some(stores) = &mut self.stores {
+            stores.record_failed();
+        }
+        self.outbox.clear();
+    }
+
+    #[cold]
+    pub(super) fn error_of(&self, op: &'static str, failure: Failure) -> Error {
+        if let Failure::Error(e) = &failure
+            && let Some(own) = failed_to_ask(e)
+        {
+            return own.clone().with("task", self.id);
+        }
+        let (kind, source): (_, Box<dyn std::error::Error + Send + Sync>) = match failure {
+            Failure::Panic(text) => (ErrorKind::Record, format!("panic: {text}").into()),
+            Failure::Error(e) => match e.kind() {
+                topology::ErrorKind::Store => (ErrorKind::Store, e.into()),
+                topology::ErrorKind::Topology => (ErrorKind::Config, e.into()),
+                _ => (ErrorKind::Record, e.into()),
+            },
+        };
+        Error::new(kind, op).with("task", self.id).caused_by(source)
+    }
+}
+
+/// Whose handler is asked; none for what is not the record's fault. Serdes of stores belong to the processing.
+#[cold]
+fn stage_of(topology: &Topology, failure: &Failure) -> Option<ErrorStage> {
+    let Failure::Error(error) = failure else { return Some(ErrorStage::Processing) };
+    if failed_to_ask(error).is_some() {
+        return None;
+    }
+    let at = error.node();
+    match error.kind() {
+        topology::ErrorKind::Deserialization if topology.sources().iter().any(|s| Some(&*s.name) == at) => {
+            Some(ErrorStage::Deserialization)
+        }
+        topology::ErrorKind::Serialization if topology.sinks().iter().any(|s| Some(&*s.name) == at) => {
+            Some(ErrorStage::Production)
+        }
+        topology::ErrorKind::Store | topology::ErrorKind::Topology => None,
+        _ => Some(ErrorStage::Processing),
+    }
+}
+
+/// What can be done about an error that stops the application.
+const fn remedy(stage: ErrorStage) -> &'static str {
+    match stage {
+        ErrorStage::Deserialization => {
+            "mend the record's producer, or let `deserialization.exception.handler` be `continue` or `dead-letter`"
+        }
+        ErrorStage::Processing => {
+            "mend the function, or let `processing.exception.handler` be `continue` or `dead-letter`"
+        }
+        ErrorStage::Production => {
+            "mend the serde or what it is given, or let `production.exception.handler` be `continue` or `dead-letter`"
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The stores of windowed aggregations.
+
+use std::sync::Arc;
+
+use crate::dsl::at::At;
+use crate::dsl::emit::EmitStrategy;
+use crate::dsl::options::{Kept, Materialized};
+use crate::dsl::stream::missing;
+use crate::dsl::table::KeptRows;
+use crate::dsl::windows::{Shape, WindowSpec};
+use crate::problem::ProblemKind;
+use crate::serde::{AnySerde, Coder, SessionWindowed, TimeWindowed, Windowed};
+use crate::store::{
+    Plain, Retention, Serdes, Session, Stamped, StoreDef, StoreHandle, StoreKind, StoreType, TimestampedWindow,
+    WindowSerdes, Windows,
+};
+
+/// A store that a windowed aggregation keeps its rows in.
+pub(crate) struct DeclaredWindows<K: 'static, A, S> {
+    pub(crate) index: usize,
+    pub(crate) serdes: S,
+    /// Of the table's keys.
+    pub(crate) key: AnySerde<Windowed<K>>,
+    pub(crate) value: AnySerde<A>,
+    pub(crate) rows: KeptRows,
+}
+
+/// Declares the store of time windows or sliding windows, for the node that is added next.
+pub(crate) fn declare_windows<K: 'static, A: 'static>(
+    at: &At,
+    name: String,
+    node: &str,
+    materialized: Materialized<K, A>,
+    spec: &WindowSpec,
+    emit: EmitStrategy,
+) -> DeclaredWindows<K, A, WindowSerdes<K, Stamped<A>>> {
+    let Declared { index, key, value } =
+        declare(at, &name, node, StoreType::TimestampedWindow, materialized, spec, emit);
+    let size = spec.shape.length();
+    let serdes = Serdes::new(Coder::key(key.clone()), Stamped::new(Coder::value(value.clone())));
+    let serdes = WindowSerdes { serdes, windows: Windows { size, duplicates: false } };
+    let rows = kept::<TimestampedWindow<K, A>>(at, index, name, serdes.clone());
+    DeclaredWindows { index, serdes, key: Arc::new(TimeWindowed::new(key, size)), value, rows }
+}
+
+/// Declares the store of sessions, for the node that is added next.
+pub(crate) fn declare_sessions<K: 'static, A: 'static>(
+    at: &At,
+    name: String,
+    node: &str,
+    materialized: Materialized<K, A>,
+    spec: &WindowSpec,
+    emit: EmitStrategy,
+) -> DeclaredWindows<K, A, Serdes<K, Plain<A>>> {
+    let Declared { index, key, value } = declare(at, &name, node, StoreType::Session, materialized, spec, emit);
+    let serdes = Serdes::new(Coder::key(key.clone()), Plain::new(Coder::value(value.clone())));
+    let rows = kept::<Session<K, A>>(at, index, name, serdes.clone());
+    DeclaredWindows { index, serdes, key: Arc::new(SessionWindowed(key)), value, rows }
+}
+
+fn kept<T: StoreKind>(at: &At, index: usize, name: String, serdes: T::Serdes) -> KeptRows {
+    let topology = at.graph().id;
+    KeptRows::new::<T>(StoreHandle { topology, index, name, serdes })
+}
+
+/// What any such store is.
+struct Declared<K, A> {
+    index: usize,
+    key: AnySerde<K>,
+    value: AnySerde<A>,
+}
+
+fn declare<K: 'static, A: 'static>(
+    at: &At,
+    name: &str,
+    node: &str,
+    kind: StoreType,
+    materialized: Materialized<K, A>,
+    spec: &WindowSpec,
+    emit: EmitStrategy,
+) -> Declared<K, A> {
+    let Materialized { key, value, caching, logging, engine, kept, .. } = materialized;
+    let key = at.serde(key, || missing("key", "store", name, "Materialized"));
+    let value = at.serde(value, || missing("value", "store", name, "Materialized"));
+    let mut graph = at.graph();
+    let millis = retention(name, kept, spec).unwrap_or_else(|mistake| {
+        graph.problem(ProblemKind::Store, mistake);
+        spec.needed
+    });
+    let emits_on_close = emit.on_close.is_some();
+    let def = StoreDef {
+        name: name.to_owned(),
+        kind,
+        retention: Some(Retention { millis: millis.max(1), duplicates: false }),
+        hold: emits_on_close.then_some(spec.closing.delay),
+        sub: 0,
+        caching,
+        logging,
+        engine,
+        owner: None,
+    };
+    let index = graph.add_store(def, format!("`{node}`"));
+    let owner = graph.nodes.len();
+    // What is drained of an aggregation that forwards final results was forwarded already, or is not final.
+    if let Some(entry) = graph.stores.get_mut(index).filter(|_| !emits_on_close) {
+        entry.owner = Some(owner);
+    }
+    drop(graph);
+    Declared { index, key, value }
+}
+
+/// For how long the store keeps its rows (milliseconds), or what is wrong with what was asked for.
+fn retention(name: &str, kept: Kept, spec: &WindowSpec) -> Result<i64, String> {
+    let WindowSpec { shape, closing, needed } = *spec;
+    let asked = match kept {
+        Kept::AsNeeded => return Ok(needed),
+        Kept::Retention(asked) => asked.as_millis(),
+        Kept::History(_) | Kept::TimeToLive(_) => {
+            return Err(format!(
+                "the store `{name}` keeps windows, which have a retention; it can have neither a history nor a time to live"
+            ));
+        }
+    };
+    let Ok(millis) = i64::try_from(asked) else {
+        let longest = i64::MAX;
+        return Err(format!(
+            "the store `{name}` has a retention of {asked} ms; {longest} ms is the longest that can be counted"
+        ));
+    };
+    if millis >= needed {
+        return Ok(millis.min(i64::MAX - 1));
+    }
+    let grace = closing.delay;
+    let parts = match shape {
+        Shape::Time { size, .. } => format!("a size of {size} ms and a grace of {grace} ms"),
+        Shape::Sliding { difference } => {
+            format!("twice a time difference of {difference} ms and a grace of {grace} ms")
+        }
+        Shape::Session { gap } => format!("a gap of {gap} ms and a grace of {} ms", grace.saturating_sub(gap)),
+    };
+    Err(format!(
+        "the store `{name}` has a retention of {millis} ms, but windows with {parts} need {needed} ms: records in time would \
+         find their window gone; make it at least {needed} ms, or leave it out"
+    ))
+}
