@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use crate::known::{Known, World};
-use crate::naive::Seen;
-use crate::plan::{Plan, Shape, StepId};
+use crate::naive::{Rows, Seen, WindowRows};
+use crate::plan::{Kind, Plan, StepId, kinds, row_key};
 use crate::run::{Out, Outcome};
 
 /// How often something was compared, by how much was known of it.
@@ -32,29 +32,46 @@ pub(crate) fn compare(plan: &Plan, seen: &[Seen], outcome: &Outcome, world: &Wor
         let known = shown(*step, plan, &seen[*step], records, world)?;
         *compared.shown.entry(known).or_default() += 1;
     }
-    for (step, rows) in &outcome.stores {
-        let seen = &seen[*step];
-        *compared.stores.entry(seen.known).or_default() += 1;
-        let right = seen.rows();
-        let got = rows.iter().map(|(key, row)| (key.as_str(), *row)).collect();
-        match seen.known {
+    for (step, got) in &outcome.stores {
+        let (seen, got) = (&seen[*step], as_rows(got));
+        let known = seen.windows.as_ref().map_or(seen.known, |windows| windows.known);
+        *compared.stores.entry(known).or_default() += 1;
+        let right = match &seen.windows {
+            Some(windows) => those_to_be_there(windows, &got),
+            None => shown_rows(&seen.rows()),
+        };
+        match known {
             Known::Nothing => {}
-            Known::Loose => {
-                same(*step, "rows that amount to something", &values(something(right)), &values(something(got)))?
-            }
-            Known::Values => same(*step, "values of rows", &values(right), &values(got))?,
-            _ => same(*step, "store", &right, &got)?,
+            Known::Loose => same(*step, "rows that amount to something", &values(something(as_rows(&right))), &values(something(got)))?,
+            Known::Values => same(*step, "values of rows", &values(as_rows(&right)), &values(got))?,
+            _ => same(*step, "store", &as_rows(&right), &got)?,
         }
     }
     Ok(compared)
 }
 
+/// Rows by what they are called.
+fn shown_rows(rows: &Rows) -> BTreeMap<String, (i64, i64)> {
+    rows.iter().map(|((key, window), row)| (row_key(key, *window), *row)).collect()
+}
+
+fn as_rows(rows: &BTreeMap<String, (i64, i64)>) -> BTreeMap<&str, (i64, i64)> {
+    rows.iter().map(|(key, row)| (key.as_str(), *row)).collect()
+}
+
+/// All rows of open windows; those of closed ones that are there still, for as long as the store likes.
+fn those_to_be_there(windows: &WindowRows, got: &BTreeMap<&str, (i64, i64)>) -> BTreeMap<String, (i64, i64)> {
+    let mut right = windows.rows.clone();
+    right.retain(|row, _| windows.open.contains(row) || got.contains_key(row_key(&row.0, row.1).as_str()));
+    shown_rows(&right)
+}
+
 /// Compares the records of a step's topic; how much was known of them.
 fn shown(step: StepId, plan: &Plan, seen: &Seen, records: &[Out], world: &World) -> Result<Known, String> {
     let right: Vec<Out> =
-        seen.records.iter().map(|r| Out { key: r.key.clone(), value: r.value, time: r.time }).collect();
-    let (right, records) = match plan.steps[step].shape() {
-        Shape::Table => (without_idle_deletes(&right), without_idle_deletes(records)),
+        seen.records.iter().map(|r| Out { key: row_key(&r.key, r.window), value: r.value, time: r.time }).collect();
+    let (right, records) = match kinds(&plan.steps)[step] {
+        Kind::Table | Kind::Windows => (without_idle_deletes(&right), without_idle_deletes(records)),
         _ => (right, records.to_vec()),
     };
     // An output topic has no order between its partitions, and none between the tasks that write to one.
@@ -90,20 +107,20 @@ fn without_idle_deletes(updates: &[Out]) -> Vec<Out> {
     updates.iter().filter(says_something).cloned().collect()
 }
 
-/// Value and time of rows, by key.
-type Rows<'a> = BTreeMap<&'a str, (i64, i64)>;
+/// Value and time of rows, by what they are called.
+type Last<'a> = BTreeMap<&'a str, (i64, i64)>;
 
 /// The last record of each key; a row that is gone is as one that never was.
-fn last_rows(records: &[Out]) -> Rows<'_> {
+fn last_rows(records: &[Out]) -> Last<'_> {
     let last: BTreeMap<&str, &Out> = records.iter().map(|out| (out.key.as_str(), out)).collect();
     last.into_iter().filter_map(|(key, out)| Some((key, (out.value?, out.time)))).collect()
 }
 
-fn something(rows: Rows<'_>) -> Rows<'_> {
+fn something(rows: Last<'_>) -> Last<'_> {
     rows.into_iter().filter(|(_, (value, _))| *value != 0).collect()
 }
 
-fn values(rows: Rows<'_>) -> BTreeMap<&str, i64> {
+fn values(rows: Last<'_>) -> BTreeMap<&str, i64> {
     rows.into_iter().map(|(key, (value, _))| (key, value)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::plan::{Fold, Input, KeyFn, Op, Plan, Pred, RowFold, Shape, StepId, ValueFn};
+use crate::plan::{Fold, Input, KeyFn, Kind, Op, Plan, Pred, RowFold, Shape, StepId, ValueFn, Windows, kinds};
 
 /// No input is at this time or later.
 pub(crate) const END_OF_TIME: i64 = 200;
@@ -17,7 +17,8 @@ pub(crate) fn plan(rng: &mut Rng) -> Plan {
         }
     }
     let ends = |step: &StepId| !steps.iter().any(|op| op.parents().contains(step));
-    let shown = (0..steps.len()).filter(|step| !matches!(steps[*step].shape(), Shape::Branches(_)));
+    let kinds = kinds(&steps);
+    let shown = (0..steps.len()).filter(|step| !matches!(kinds[*step], Kind::Branches(_)));
     let shown = shown.filter(|step| ends(step) || rng.u8(0..3) == 0).collect();
     Plan { steps, shown }
 }
@@ -28,41 +29,50 @@ fn source(rng: &mut Rng) -> Op {
 
 /// An operator behind the steps that there are; none if what was drawn does not fit any of them.
 fn op(rng: &mut Rng, steps: &[Op]) -> Option<Op> {
-    let streams = of_shape(steps, Shape::Stream);
-    let tables = of_shape(steps, Shape::Table);
-    let (stream, table) = (rng.choice(&streams).copied(), rng.choice(&tables).copied());
-    Some(match rng.u8(0..26) {
+    let kinds = kinds(steps);
+    let of_kind = |kind| (0..steps.len()).filter(|step| kinds[*step] == kind).collect::<Vec<StepId>>();
+    let (streams, tables, windows) = (of_kind(Kind::Stream), of_kind(Kind::Table), of_kind(Kind::Windows));
+    let stream = rng.choice(&streams).copied();
+    let table = rng.choice(&[tables, windows].concat()).copied();
+    Some(match rng.u8(0..32) {
         0 => source(rng),
         1..4 => stateless(rng, stream?),
         4 => Op::Merge { left: stream?, right: *rng.choice(&streams)? },
         5 => Op::Split { of: stream?, preds: (0..rng.usize(1..3)).map(|_| pred(rng)).collect() },
-        6..8 => branch(rng, steps)?,
+        6..8 => branch(rng, steps, &kinds)?,
         8 => Op::Repartition { of: stream? },
         9 => Op::ToTable { of: stream?, cached: rng.bool() },
-        10..15 => {
+        10..14 => {
             let by = rng.bool().then(|| key_fn(rng));
             Op::Aggregate { of: stream?, by, fold: fold(rng), cached: rng.bool() }
         }
-        15..17 => Op::FilterRows { of: table?, pred: pred(rng), kept: rng.bool(), cached: rng.bool() },
-        17..19 => Op::MapRows { of: table?, f: value_fn(rng), kept: rng.bool(), cached: rng.bool() },
-        19..22 => {
+        14..16 => {
+            let kept = rng.bool() && kinds[table?] == Kind::Table;
+            Op::FilterRows { of: table?, pred: pred(rng), kept, cached: rng.bool() }
+        }
+        16..18 => {
+            let kept = rng.bool() && kinds[table?] == Kind::Table;
+            Op::MapRows { of: table?, f: value_fn(rng), kept, cached: rng.bool() }
+        }
+        18..21 => {
             let fold = *rng.choice(&[RowFold::Count, RowFold::Sum, RowFold::SumFromZero])?;
             Op::Regroup { of: table?, by: key_fn(rng), f: value_fn(rng), fold, cached: rng.bool() }
         }
-        _ => Op::ToStream { of: table?, key: rng.bool().then(|| key_fn(rng)) },
+        21..24 => {
+            let key = (kinds[table?] == Kind::Windows || rng.bool()).then(|| key_fn(rng));
+            Op::ToStream { of: table?, key }
+        }
+        24..31 => window(rng, stream?),
+        _ => Op::Late { of: (0..steps.len()).rev().find(|step| matches!(steps[*step], Op::Window { .. }))? },
     })
     // A stream that is merged with itself says nothing, and would be one edge twice.
     .filter(|op| !matches!(op, Op::Merge { left, right } if left == right))
 }
 
-fn of_shape(steps: &[Op], shape: Shape) -> Vec<StepId> {
-    (0..steps.len()).filter(|step| steps[*step].shape() == shape).collect()
-}
-
-fn branch(rng: &mut Rng, steps: &[Op]) -> Option<Op> {
+fn branch(rng: &mut Rng, steps: &[Op], kinds: &[Kind]) -> Option<Op> {
     let splits: Vec<(StepId, usize)> = (0..steps.len())
-        .filter_map(|step| match steps[step].shape() {
-            Shape::Branches(branches) => Some((step, branches)),
+        .filter_map(|step| match kinds[step] {
+            Kind::Branches(branches) => Some((step, branches)),
             _ => None,
         })
         .collect();
@@ -70,6 +80,37 @@ fn branch(rng: &mut Rng, steps: &[Op]) -> Option<Op> {
     let branch = Op::Branch { of, nth: rng.usize(0..branches) };
     // Each branch is one stream, that other steps may share.
     (!steps.contains(&branch)).then_some(branch)
+}
+
+fn window(rng: &mut Rng, of: StepId) -> Op {
+    let shape = match rng.u8(0..4) {
+        0 => {
+            let size = rng.i64(1..15);
+            Shape::Time { size, advance: size }
+        }
+        1 => {
+            let size = rng.i64(2..15);
+            Shape::Time { size, advance: rng.i64(1.max(size / 4)..=size) }
+        }
+        2 => Shape::Sliding { difference: rng.i64(0..12) },
+        _ => Shape::Session { gap: rng.i64(0..10) },
+    };
+    // So that nothing is late, or some records are.
+    let grace = if rng.bool() { 2 * END_OF_TIME } else { *rng.choice(&[0, 1, 5, 20]).unwrap_or(&0) };
+    // How sessions are merged says nothing of the order of their records.
+    let fold = match (shape, fold(rng)) {
+        (Shape::Session { .. }, Fold::Digest) => Fold::Count,
+        (_, fold) => fold,
+    };
+    Op::Window {
+        of,
+        by: rng.bool().then(|| key_fn(rng)),
+        windows: Windows { shape, grace },
+        fold,
+        on_close: (rng.u8(0..3) == 0).then(|| *rng.choice(&[0, 0, 1_000]).unwrap_or(&0)),
+        kept_longer: rng.u8(0..4) == 0,
+        cached: rng.bool(),
+    }
 }
 
 fn stateless(rng: &mut Rng, of: StepId) -> Op {
@@ -99,10 +140,12 @@ fn value_fn(rng: &mut Rng) -> ValueFn {
 }
 
 fn key_fn(rng: &mut Rng) -> KeyFn {
-    match rng.u8(0..7) {
+    match rng.u8(0..10) {
         0 | 1 => KeyFn::OfKey(rng.i64(2..4)),
         2 | 3 => KeyFn::OfValue(rng.i64(2..4)),
         4 | 5 => KeyFn::OfBoth(rng.i64(2..5)),
+        6 => KeyFn::OfWindow,
+        7 | 8 => KeyFn::Same,
         _ => KeyFn::One,
     }
 }

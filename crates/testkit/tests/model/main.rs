@@ -3,7 +3,11 @@
 //!
 //! `MILLPOND_SEED=7` runs one seed, `MILLPOND_SEED=2000..9000` others; `MILLPOND_SLOW=1` ten times as many.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a panic is how a test fails, and the model is to be plain"
+)]
 
 mod build;
 mod check;
@@ -15,6 +19,7 @@ mod partition;
 mod plan;
 mod run;
 mod seeds;
+mod windows;
 
 use known::Known;
 

@@ -5,14 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::draw::END_OF_TIME;
 use crate::known::{Known, World};
 use crate::partition::partition;
-use crate::plan::{Fold, Input, KeyFn, Op, Plan, RowFold, StepId, ValueFn};
+use crate::plan::{Fold, Input, KeyFn, Op, Plan, RowFold, Shape, StepId, ValueFn, Window, Windows};
+use crate::windows::{Windowed, finals, open, windowed};
 
 /// A record of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rec {
     pub(crate) key: String,
+    /// Of a row that is one window of its key.
+    pub(crate) window: Option<Window>,
     /// None: the row is deleted.
     pub(crate) value: Option<i64>,
     pub(crate) time: i64,
@@ -21,8 +25,20 @@ pub(crate) struct Rec {
     /// When it comes: the number of the input that it is made of, then, for each step on its way, that step and which of
     /// its results it is. An input is done before the next, a parent calls its children in the order of the plan, and a
     /// child is done before the next: so records come in the order of these lists.
-    at: Vec<usize>,
+    pub(crate) at: Vec<usize>,
 }
+
+impl Rec {
+    /// What the row is called by.
+    pub(crate) fn row(&self) -> RowKey {
+        (self.key.clone(), self.window)
+    }
+}
+
+pub(crate) type RowKey = (String, Option<Window>);
+
+/// Value and time of the rows of a table.
+pub(crate) type Rows = BTreeMap<RowKey, (i64, i64)>;
 
 /// What a step gives.
 #[derive(Clone, Debug)]
@@ -30,30 +46,45 @@ pub(crate) struct Seen {
     pub(crate) records: Vec<Rec>,
     pub(crate) known: Known,
     /// The repartition topics on the way, by the steps that made them.
-    via: Vec<StepId>,
+    pub(crate) via: Vec<StepId>,
     /// The key may be another than the one that the partition was chosen by.
     pub(crate) rekeyed: bool,
+    /// The records that came too late for the step's windows.
+    pub(crate) late: Vec<Rec>,
+    pub(crate) known_late: Known,
+    /// The rows in the step's store, of a table of windows.
+    pub(crate) windows: Option<WindowRows>,
+}
+
+/// The rows of a store that drops those of old windows.
+#[derive(Clone, Debug)]
+pub(crate) struct WindowRows {
+    /// All that there have been, as they are in the end.
+    pub(crate) rows: Rows,
+    /// Those that must be there.
+    pub(crate) open: Vec<RowKey>,
+    pub(crate) known: Known,
 }
 
 impl Seen {
     /// Whether all rows that there have been are there in the end.
     fn all_rows_stay(&self) -> bool {
         let rows = self.rows();
-        self.records.iter().all(|rec| rows.contains_key(rec.key.as_str()))
+        self.records.iter().all(|rec| rows.contains_key(&rec.row()))
     }
 
-    /// The rows of a table after all records: value and time.
-    pub(crate) fn rows(&self) -> BTreeMap<&str, (i64, i64)> {
+    /// The rows of a table after all records.
+    pub(crate) fn rows(&self) -> Rows {
         rows(&self.records)
     }
 }
 
-fn rows(updates: &[Rec]) -> BTreeMap<&str, (i64, i64)> {
+fn rows(updates: &[Rec]) -> Rows {
     let mut rows = BTreeMap::new();
     for rec in updates {
         match rec.value {
-            Some(value) => rows.insert(rec.key.as_str(), (value, rec.time)),
-            None => rows.remove(rec.key.as_str()),
+            Some(value) => rows.insert(rec.row(), (value, rec.time)),
+            None => rows.remove(&rec.row()),
         };
     }
     rows
@@ -133,6 +164,18 @@ impl Of<'_> {
                 }
             }
             Op::Regroup { of, by, f, fold, .. } => self.regroup(&seen[*of], *by, *f, *fold),
+            Op::Window { of, by, windows, fold, on_close, .. } => {
+                let of = self.together(&seen[*of], *by);
+                match on_close {
+                    None => self.windowed(of, *windows, *fold),
+                    Some(every) => self.closed(&of, &self.windowed(of.clone(), *windows, *fold), *windows, *every),
+                }
+            }
+            Op::Late { of } => {
+                let of = &seen[*of];
+                let late = Seen { records: of.late.clone(), known: of.known_late, ..of.clone() };
+                self.each(&late, of.known_late, |rec| vec![rec.clone()])
+            }
         }
     }
 
@@ -143,9 +186,16 @@ impl Of<'_> {
         let records = own.filter_map(|(number, input)| {
             let (key, value) = (input.key.clone()?, input.value);
             let part = partition(Some(&key), self.world.partitions);
-            (table || value.is_some()).then(|| Rec { key, value, time: input.time, part, at: vec![number] })
+            (table || value.is_some()).then(|| Rec {
+                key,
+                window: None,
+                value,
+                time: input.time,
+                part,
+                at: vec![number],
+            })
         });
-        Seen { records: records.collect(), known, via: vec![], rekeyed: false }
+        Seen { records: records.collect(), known, via: vec![], rekeyed: false, late: vec![], known_late: Known::Nothing, windows: None }
     }
 
     /// Any number of records for each.
@@ -156,13 +206,16 @@ impl Of<'_> {
                 records.push(Rec { at: [&rec.at[..], &[self.step, n]].concat(), ..made });
             }
         }
-        Seen { records, known, ..of.clone() }
+        Seen { records, known, late: vec![], windows: None, ..of.clone() }
     }
 
     /// The same records under another key.
     fn under(&self, of: &Seen, key: KeyFn) -> Seen {
         let known = of.known.rekeyed();
-        let rename = |rec: &Rec| Rec { key: key.of(&rec.key, rec.value.unwrap_or_default()), ..rec.clone() };
+        let rename = |rec: &Rec| {
+            let key = key.of(&rec.key, rec.window, rec.value.unwrap_or_default());
+            Rec { key, window: None, ..rec.clone() }
+        };
         Seen { rekeyed: true, ..self.each(of, known, |rec| vec![rename(rec)]) }
     }
 
@@ -172,7 +225,7 @@ impl Of<'_> {
         records.iter_mut().for_each(|rec| rec.at.push(self.step));
         records.sort_by(|a, b| a.at.cmp(&b.at));
         let known = Known::merged(left.known, right.known, left.via == right.via);
-        Seen { records, known, via: left.via.clone(), rekeyed: left.rekeyed || right.rekeyed }
+        Seen { records, known, via: left.via.clone(), rekeyed: left.rekeyed || right.rekeyed, late: vec![], known_late: Known::Nothing, windows: None }
     }
 
     /// The records that no earlier branch takes.
@@ -219,19 +272,56 @@ impl Of<'_> {
         let (mut records, mut told) = (Vec::new(), Vec::<(String, i64)>::new());
         for (n, rec) in of.records.iter().enumerate() {
             let (before, now) = (rows(&of.records[..n]), rows(&of.records[..=n]));
-            let group = |row: Option<&(i64, i64)>| row.map(|(value, _)| by.of(&rec.key, *value));
-            let (old, new) = (group(before.get(rec.key.as_str())), group(now.get(rec.key.as_str())));
+            let group_of = |(key, window): &RowKey, value| by.of(key, *window, value);
+            let group = |rows: &Rows| rows.get(&rec.row()).map(|(value, _)| group_of(&rec.row(), *value));
+            let (old, new) = (group(&before), group(&now));
             for (nth, group) in old.filter(|old| Some(old) != new.as_ref()).into_iter().chain(new).enumerate() {
-                let here = now.iter().filter(|(key, (value, _))| by.of(key, *value) == group);
+                let here = now.iter().filter(|(row, (value, _))| group_of(row, *value) == group);
                 let values: Vec<i64> = here.map(|(_, (value, _))| f.of(*value)).collect();
                 told.push((group.clone(), rec.time));
                 let time = told.iter().filter(|(other, _)| *other == group).map(|(_, time)| *time).max();
                 let at = [&rec.at[..], &[self.step, nth]].concat();
-                let value = Some(all_rows(fold, &values));
-                records.push(Rec { key: group, value, time: time.unwrap_or(rec.time), part: rec.part, at });
+                let (value, time) = (Some(all_rows(fold, &values)), time.unwrap_or(rec.time));
+                records.push(Rec { key: group, window: None, value, time, part: rec.part, at });
             }
         }
-        Seen { records, known, via: [&of.via[..], &[self.step]].concat(), rekeyed: false }
+        Seen { records, known, via: [&of.via[..], &[self.step]].concat(), rekeyed: false, late: vec![], known_late: Known::Nothing, windows: None }
+    }
+
+    /// A table of what each key's values amount to in each window.
+    fn windowed(&self, of: Seen, windows: Windows, fold: Fold) -> Seen {
+        // What is late depends on the order of all records of a task.
+        let known = match of.known {
+            Known::Total => Known::Total,
+            _ if windows.grace < END_OF_TIME => Known::Nothing,
+            other => other.folded(fold),
+        };
+        let Windowed { updates, late, certain } = windowed(&of.records, windows, fold, self.step);
+        let certain = |known| if certain { known } else { Known::Nothing };
+        let updates_known = match windows.shape {
+            // A window that is made in two steps is told of twice.
+            Shape::Sliding { .. } => known.min(Known::Last),
+            _ => known,
+        };
+        let late_known = if of.known == Known::Total { Known::Total } else { known.min(Known::PerKey) };
+        let (known, known_late) = (self.updates(certain(updates_known)), certain(late_known));
+        let rows = WindowRows { rows: rows(&updates), open: open(&of.records, &updates, windows), known };
+        Seen { records: updates, known, late, known_late, windows: Some(rows), ..of }
+    }
+
+    /// Of all windows those that have closed, each with its final result. `of`: what went into them, which says how time went.
+    fn closed(&self, of: &Seen, all: &Seen, windows: Windows, every: u64) -> Seen {
+        let known = match of.known {
+            Known::Total if all.known == Known::Nothing => Known::Nothing,
+            // When results come depends on the wall clock.
+            Known::Total if every > 0 => Known::PerKey,
+            Known::Total => Known::Total,
+            _ if windows.grace < END_OF_TIME => Known::Nothing,
+            // None has closed.
+            _ => Known::Total,
+        };
+        let records = finals(&of.records, &all.records, windows, self.step);
+        Seen { records, known, ..all.clone() }
     }
 
     /// What is known of the updates of the step's table.
@@ -250,7 +340,7 @@ fn all_rows(fold: RowFold, values: &[i64]) -> i64 {
 }
 
 /// What values amount to.
-fn all(fold: Fold, values: &[i64]) -> i64 {
+pub(crate) fn all(fold: Fold, values: &[i64]) -> i64 {
     match fold {
         Fold::Count => values.len() as i64,
         Fold::Sum => values.iter().fold(0, |sum, value| sum.wrapping_add(*value)),

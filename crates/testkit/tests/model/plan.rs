@@ -89,15 +89,62 @@ pub(crate) enum Op {
         fold: RowFold,
         cached: bool,
     },
+    /// As [`Op::Aggregate`], in windows.
+    Window {
+        of: StepId,
+        by: Option<KeyFn>,
+        windows: Windows,
+        fold: Fold,
+        /// Results come when windows close, looked for once in so many milliseconds; none: with each update.
+        on_close: Option<u64>,
+        /// The store keeps windows for longer than it must.
+        kept_longer: bool,
+        cached: bool,
+    },
+    /// The records that came too late for the windows of a step.
+    Late {
+        of: StepId,
+    },
+}
+
+/// Windows of a stream's records. All is in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Windows {
+    pub(crate) shape: Shape,
+    pub(crate) grace: i64,
+}
+
+impl Windows {
+    /// For how long a store has to keep them, at least.
+    pub(crate) fn needed(self) -> i64 {
+        self.grace
+            + match self.shape {
+                Shape::Time { size, .. } => size,
+                Shape::Sliding { difference } => 2 * difference,
+                Shape::Session { gap } => gap,
+            }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// From each whole multiple of the advance on; the end is exclusive.
+    Time { size: i64, advance: i64 },
+    /// Around each record; both ends are inclusive.
+    Sliding { difference: i64 },
+    /// Both ends are inclusive.
+    Session { gap: i64 },
 }
 
 /// What a step is to the steps behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum Kind {
     Stream,
     /// So many streams, to be taken one by one.
     Branches(usize),
     Table,
+    /// A table of windows.
+    Windows,
 }
 
 impl Op {
@@ -119,20 +166,20 @@ impl Op {
             | Self::FilterRows { of, .. }
             | Self::MapRows { of, .. }
             | Self::ToStream { of, .. }
-            | Self::Regroup { of, .. } => vec![of],
+            | Self::Regroup { of, .. }
+            | Self::Window { of, .. }
+            | Self::Late { of } => vec![of],
         }
     }
 
-    pub(crate) fn shape(&self) -> Shape {
+    /// What it is, if the steps before it are `kinds`.
+    pub(crate) fn kind(&self, kinds: &[Kind]) -> Kind {
         match self {
-            Self::Split { preds, .. } => Shape::Branches(preds.len() + 1),
-            Self::Table { .. }
-            | Self::ToTable { .. }
-            | Self::Aggregate { .. }
-            | Self::FilterRows { .. }
-            | Self::MapRows { .. }
-            | Self::Regroup { .. } => Shape::Table,
-            _ => Shape::Stream,
+            Self::Split { preds, .. } => Kind::Branches(preds.len() + 1),
+            Self::FilterRows { of, .. } | Self::MapRows { of, .. } => kinds[*of],
+            Self::Table { .. } | Self::ToTable { .. } | Self::Aggregate { .. } | Self::Regroup { .. } => Kind::Table,
+            Self::Window { .. } => Kind::Windows,
+            _ => Kind::Stream,
         }
     }
 
@@ -145,7 +192,7 @@ impl Op {
     pub(crate) fn is_kept(&self) -> bool {
         match *self {
             Self::Table { kept, .. } | Self::FilterRows { kept, .. } | Self::MapRows { kept, .. } => kept,
-            Self::ToTable { .. } | Self::Aggregate { .. } | Self::Regroup { .. } => true,
+            Self::ToTable { .. } | Self::Aggregate { .. } | Self::Regroup { .. } | Self::Window { .. } => true,
             _ => false,
         }
     }
@@ -158,7 +205,8 @@ impl Op {
             | Self::MapRows { cached, .. }
             | Self::ToTable { cached, .. }
             | Self::Aggregate { cached, .. }
-            | Self::Regroup { cached, .. } => cached,
+            | Self::Regroup { cached, .. }
+            | Self::Window { cached, .. } => cached,
             _ => false,
         }
     }
@@ -170,6 +218,11 @@ pub(crate) struct Plan {
     pub(crate) steps: Vec<Op>,
     /// The steps whose records go to a topic.
     pub(crate) shown: Vec<StepId>,
+}
+
+/// What each of these steps is.
+pub(crate) fn kinds(steps: &[Op]) -> Vec<Kind> {
+    steps.iter().fold(Vec::new(), |kinds, op| [&kinds[..], &[op.kind(&kinds)]].concat())
 }
 
 impl Plan {
@@ -198,6 +251,17 @@ pub(crate) struct Input {
     pub(crate) value: Option<i64>,
     pub(crate) time: i64,
 }
+
+/// How a row's key is shown: with its window, if it has one.
+pub(crate) fn row_key(key: &str, window: Option<Window>) -> String {
+    match window {
+        Some((start, end)) => format!("{key}@{start}-{end}"),
+        None => key.to_owned(),
+    }
+}
+
+/// A window's start and end.
+pub(crate) type Window = (i64, i64);
 
 /// The names of a step's topics and store.
 pub(crate) fn input_topic(step: StepId) -> String {
@@ -276,20 +340,26 @@ pub(crate) enum KeyFn {
     OfKey(i64),
     OfValue(i64),
     OfBoth(i64),
+    /// Of rows that have windows; the others are in one.
+    OfWindow,
+    /// As it was, but without its window.
+    Same,
     One,
 }
 
 impl KeyFn {
     /// Whether the value does not matter.
     pub(crate) fn is_of_key(self) -> bool {
-        matches!(self, Self::OfKey(_) | Self::One)
+        matches!(self, Self::OfKey(_) | Self::OfWindow | Self::Same | Self::One)
     }
 
-    pub(crate) fn of(self, key: &str, value: i64) -> String {
+    pub(crate) fn of(self, key: &str, window: Option<Window>, value: i64) -> String {
         match self {
             Self::OfKey(n) => format!("k{}", sum_of_bytes(key) % n),
             Self::OfValue(n) => format!("v{}", value.rem_euclid(n)),
             Self::OfBoth(n) => format!("b{}", sum_of_bytes(key).wrapping_add(value).rem_euclid(n)),
+            Self::OfWindow => window.map_or_else(|| "none".to_owned(), |(start, _)| format!("w{start}")),
+            Self::Same => key.to_owned(),
             Self::One => "one".to_owned(),
         }
     }

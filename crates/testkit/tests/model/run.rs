@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fastrand::Rng;
 use millpond_runtime::Guarantee;
 use millpond_store_api::Engine;
 use millpond_testkit::{Driver, RawRecord};
-use millpond_topology::{I64, Nullable, Utf8};
+use millpond_topology::{I64, Nullable, Serde, SessionWindowed, TimeWindowed, Utf8, Windowed};
 
 use crate::build::topology;
 use crate::known::World;
-use crate::plan::{Input, Plan, StepId, input_topic, output_topic, store_name};
+use crate::plan::{Input, Op, Plan, Shape, StepId, Windows, row_key, input_topic, output_topic, store_name};
 
 /// What happens to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub(crate) struct Run {
     /// So many records of one topic, at most, are written before they are processed and committed.
     pub(crate) batch: usize,
     pub(crate) guarantee: Guarantee,
+    /// So many milliseconds of wall-clock time pass after each batch.
+    pub(crate) tick: u64,
     /// What happens with the batch that this input is in.
     pub(crate) breaks: Vec<(usize, Break)>,
 }
@@ -41,7 +44,7 @@ impl Run {
     /// One task, no caches, each record on its own.
     pub(crate) fn plain() -> Self {
         let world = World { partitions: 1, caching: None };
-        Self { world, batch: 1, guarantee: Guarantee::AtLeastOnce, breaks: Vec::new() }
+        Self { world, batch: 1, guarantee: Guarantee::AtLeastOnce, tick: 0, breaks: Vec::new() }
     }
 
     /// One task, no caches; restarts of all kinds.
@@ -53,7 +56,7 @@ impl Run {
         };
         let mut one = || (rng.usize(0..inputs), *rng.choice(kinds).unwrap_or(&Break::Restart));
         let breaks = [one(), one(), one()].to_vec();
-        Self { batch: rng.usize(1..6), guarantee, breaks, ..Self::plain() }
+        Self { batch: rng.usize(1..6), guarantee, tick: *rng.choice(&[0, 300]).unwrap_or(&0), breaks, ..Self::plain() }
     }
 
     /// One task with caches, of any size.
@@ -83,7 +86,7 @@ pub(crate) struct Out {
 pub(crate) struct Outcome {
     pub(crate) shown: BTreeMap<StepId, Vec<Out>>,
     /// Value and time of each row, by step.
-    pub(crate) stores: BTreeMap<StepId, BTreeMap<String, (i64, i64)>>,
+    pub(crate) stores: BTreeMap<StepId, StoreRows>,
 }
 
 /// Runs a plan. An error says what the library said.
@@ -121,6 +124,10 @@ fn feed(driver: &Driver, inputs: &[Input], run: &Run) -> millpond_runtime::Resul
             driver.crash()?;
         }
         driver.commit()?;
+        if run.tick > 0 {
+            driver.advance(Duration::from_millis(run.tick))?;
+            driver.commit()?;
+        }
         for what in breaks {
             match what {
                 Break::Restart => driver.restart()?,
@@ -130,6 +137,8 @@ fn feed(driver: &Driver, inputs: &[Input], run: &Run) -> millpond_runtime::Resul
             }
         }
     }
+    // What is put off by the wall clock comes now.
+    driver.advance(Duration::from_secs(3))?;
     driver.commit()
 }
 
@@ -147,19 +156,47 @@ fn outcome(driver: &Driver, plan: &Plan) -> Result<Outcome, String> {
     });
     let mut stores = BTreeMap::new();
     for (step, op) in plan.steps.iter().enumerate() {
-        if op.is_kept() {
-            stores.insert(step, rows(driver, step)?);
+        match *op {
+            Op::Window { windows: Windows { shape: Shape::Session { .. }, .. }, .. } => {
+                stores.insert(step, windows(driver, step, SessionWindowed(Utf8))?);
+            }
+            Op::Window { windows: Windows { shape: Shape::Time { size, .. }, .. }, .. } => {
+                stores.insert(step, windows(driver, step, TimeWindowed::new(Utf8, size).of_changelog())?);
+            }
+            Op::Window { windows: Windows { shape: Shape::Sliding { difference }, .. }, .. } => {
+                stores.insert(step, windows(driver, step, TimeWindowed::new(Utf8, difference).of_changelog())?);
+            }
+            _ if op.is_kept() => drop(stores.insert(step, rows(driver, step)?)),
+            _ => {}
         }
     }
     Ok(Outcome { shown: shown.collect(), stores })
 }
 
+/// Value and time of each row of a store.
+type StoreRows = BTreeMap<String, (i64, i64)>;
+
 /// The rows of a step's store; what its changelog amounts to must be the same.
-fn rows(driver: &Driver, step: StepId) -> Result<BTreeMap<String, (i64, i64)>, String> {
+fn rows(driver: &Driver, step: StepId) -> Result<StoreRows, String> {
     let store = driver.store(&store_name(step), Utf8, I64);
     let (rows, logged) = (store.all(), store.changelog());
     if rows != logged {
         return Err(format!("step {step}: the store has {rows:?}, its changelog amounts to {logged:?}"));
     }
     Ok(store.all_with_timestamps().into_iter().map(|(key, value, time)| (key, (value, time))).collect())
+}
+
+/// The rows of a step's windows; its changelog must have all of them, and may have more that have expired.
+fn windows(driver: &Driver, step: StepId, serde: impl Serde<Windowed<String>>) -> Result<StoreRows, String> {
+    let text = |key: &Windowed<String>| row_key(&key.key, Some((key.start, key.end)));
+    let store = driver.store(&store_name(step), serde, I64);
+    let logged: BTreeMap<String, i64> = store.changelog().iter().map(|(key, value)| (text(key), *value)).collect();
+    // A session's row has no time of its own: it is that of its last record.
+    let time = |key: &Windowed<String>, time: i64| if time == -1 { key.end } else { time };
+    let rows = store.all_with_timestamps().into_iter().map(|(k, value, at)| (text(&k), (value, time(&k, at))));
+    let rows: StoreRows = rows.collect();
+    if rows.iter().any(|(key, (value, _))| logged.get(key) != Some(value)) {
+        return Err(format!("step {step}: the store has {rows:?}, its changelog amounts to {logged:?}"));
+    }
+    Ok(rows)
 }
