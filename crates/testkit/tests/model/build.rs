@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millpond_topology::{
-    BuildError, Builder, Consumed, Deletes, EmitStrategy, Grouped, GroupedStream, I64, Materialized, Nullable, Produced,
-    Repartitioned, SessionWindows, SlidingWindows, Stream, Table, TableKind, TimeWindows, Topology, Upserts, Utf8,
-    Windowed, WindowedStream,
+    BuildError, Builder, Consumed, Deletes, EmitStrategy, Grouped, GroupedStream, I64, Materialized, Nullable,
+    Produced, Repartitioned, SessionWindows, SlidingWindows, Stream, Table, TableKind, TimeWindows, Topology, Upserts,
+    Utf8, Windowed, WindowedStream,
 };
 
 use crate::plan::{

@@ -42,7 +42,12 @@ pub(crate) fn compare(plan: &Plan, seen: &[Seen], outcome: &Outcome, world: &Wor
         };
         match known {
             Known::Nothing => {}
-            Known::Loose => same(*step, "rows that amount to something", &values(something(as_rows(&right))), &values(something(got)))?,
+            Known::Loose => same(
+                *step,
+                "rows that amount to something",
+                &values(something(as_rows(&right))),
+                &values(something(got)),
+            )?,
             Known::Values => same(*step, "values of rows", &values(as_rows(&right)), &values(got))?,
             _ => same(*step, "store", &as_rows(&right), &got)?,
         }

@@ -195,7 +195,15 @@ impl Of<'_> {
                 at: vec![number],
             })
         });
-        Seen { records: records.collect(), known, via: vec![], rekeyed: false, late: vec![], known_late: Known::Nothing, windows: None }
+        Seen {
+            records: records.collect(),
+            known,
+            via: vec![],
+            rekeyed: false,
+            late: vec![],
+            known_late: Known::Nothing,
+            windows: None,
+        }
     }
 
     /// Any number of records for each.
@@ -225,7 +233,15 @@ impl Of<'_> {
         records.iter_mut().for_each(|rec| rec.at.push(self.step));
         records.sort_by(|a, b| a.at.cmp(&b.at));
         let known = Known::merged(left.known, right.known, left.via == right.via);
-        Seen { records, known, via: left.via.clone(), rekeyed: left.rekeyed || right.rekeyed, late: vec![], known_late: Known::Nothing, windows: None }
+        Seen {
+            records,
+            known,
+            via: left.via.clone(),
+            rekeyed: left.rekeyed || right.rekeyed,
+            late: vec![],
+            known_late: Known::Nothing,
+            windows: None,
+        }
     }
 
     /// The records that no earlier branch takes.
@@ -285,7 +301,15 @@ impl Of<'_> {
                 records.push(Rec { key: group, window: None, value, time, part: rec.part, at });
             }
         }
-        Seen { records, known, via: [&of.via[..], &[self.step]].concat(), rekeyed: false, late: vec![], known_late: Known::Nothing, windows: None }
+        Seen {
+            records,
+            known,
+            via: [&of.via[..], &[self.step]].concat(),
+            rekeyed: false,
+            late: vec![],
+            known_late: Known::Nothing,
+            windows: None,
+        }
     }
 
     /// A table of what each key's values amount to in each window.

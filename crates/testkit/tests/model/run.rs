@@ -12,7 +12,7 @@ use millpond_topology::{I64, Nullable, Serde, SessionWindowed, TimeWindowed, Utf
 
 use crate::build::topology;
 use crate::known::World;
-use crate::plan::{Input, Op, Plan, Shape, StepId, Windows, row_key, input_topic, output_topic, store_name};
+use crate::plan::{Input, Op, Plan, Shape, StepId, Windows, input_topic, output_topic, row_key, store_name};
 
 /// What happens to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

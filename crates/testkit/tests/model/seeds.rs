@@ -47,8 +47,12 @@ pub(crate) fn run_all(seeds: Range<u64>, engine: MakeEngine<'_>) -> Compared {
             }
         }
     };
+    // What panics is caught and told of once, with its seed.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+    std::panic::set_hook(hook);
     let mut failures = failures.into_inner().unwrap();
     failures.sort_by_key(|failure| failure.seed);
     if let Some(first) = failures.first() {
