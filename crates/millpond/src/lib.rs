@@ -142,10 +142,13 @@ pub use millpond_runtime::{App, Error, Result};
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-/// So do those of the page on stores.
+/// So do those of the pages on what a topology is made of, and how it is tested.
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/dsl.md")]
+#[doc = include_str!("../../../docs/processor-api.md")]
 #[doc = include_str!("../../../docs/stores.md")]
-mod stores {}
+#[doc = include_str!("../../../docs/testing.md")]
+mod pages {}
 
 /// Those of the page on errors.
 #[cfg(doctest)]

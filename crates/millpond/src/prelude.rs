@@ -12,8 +12,8 @@ pub use millpond_store_rocks::{RocksEngine as Rocks, RocksSettings};
 
 // Topologies, and processors in them.
 pub use millpond_topology::{
-    Consumed, Context, FixedKeyRecord, Grouped, Headers, Init, Materialized, Processor, Produced, Record,
-    Repartitioned, Schedule, Topology,
+    Consumed, Context, EmitStrategy, FixedKeyRecord, Grouped, Headers, Init, Materialized, Processor, Produced, Record,
+    Repartitioned, Schedule, SessionWindows, SlidingWindows, TimeWindows, Topology,
 };
 
 // Stores of processors: how they are declared, their kinds, and what their rows are.

@@ -38,7 +38,9 @@ pub(crate) struct StorePlan {
     pub(crate) format: ValueFormat,
     /// `None`: not logged.
     pub(crate) changelog: Option<String>,
-    /// The changelog that a store which is not logged may have had.
+    /// The changelog is the topic that the store's table is made of: it is read up to the input's offset, and never written.
+    pub(crate) reuses_source: bool,
+    /// The changelog that a store which has none of its own may have had.
     pub(crate) former_changelog: Option<String>,
     pub(crate) caching: bool,
     /// Somebody forwards what is drained, and wants old values.
@@ -71,6 +73,8 @@ pub(crate) struct SubPlan {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) subs: Vec<SubPlan>,
+    /// Changelog records say in headers how far the inputs were read.
+    pub(crate) position_headers: bool,
     /// The topics for dead letters and their partition counts, in the order of the handlers' topics.
     pub(crate) dead_letters: Vec<(String, i32)>,
 }

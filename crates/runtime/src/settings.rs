@@ -66,8 +66,8 @@ pub struct Settings {
     /// `memory.budget.bytes`: caps overlays, block caches, write buffers and queues of the process. Default a quarter of
     /// the machine or cgroup.
     pub memory_budget: Option<u64>,
-    /// `statestore.cache.max.bytes`: caps clean and not yet forwarded entries of all stores in the process. 0 turns caching
-    /// off: every update is forwarded at once. Default: a share of the memory budget.
+    /// `statestore.cache.max.bytes`: caps clean and not yet forwarded entries of all stores in the process. 0, or too little for a
+    /// single entry, turns caching off: every update is forwarded at once. Default: a share of the memory budget.
     pub cache_max: Option<u64>,
     /// `statestore.uncommitted.max.bytes`: caps logged entries that no shard has yet; past it a commit comes early. Default:
     /// a share of the memory budget.
@@ -101,6 +101,9 @@ pub struct Settings {
     /// `windowstore.changelog.additional.retention.ms`: the changelog of a window or session store keeps records for this
     /// long beyond the store's retention, since brokers go by the clock and stores by event time. Default one day.
     pub window_additional_retention_ms: i64,
+    /// `__iq.consistency.offset.vector.enabled__`, an internal setting of Kafka Streams: changelog records say in headers how far
+    /// the task has read its inputs. Default `false`.
+    pub position_headers: bool,
     /// `auto.offset.reset`: `earliest` (default) or `latest`.
     pub offset_reset: OffsetReset,
     /// `deserialization.exception.handler`: `fail` (default), `continue` or `dead-letter`. What it and the next two say counts
@@ -148,6 +151,10 @@ impl std::fmt::Debug for ClientConfigs {
 type Apply = fn(&mut Settings, &str) -> std::result::Result<(), &'static str>;
 
 const KEYS: &[(&str, Apply)] = &[
+    ("__iq.consistency.offset.vector.enabled__", |s, v| {
+        s.position_headers = v.parse().map_err(|_| "use `true` or `false`")?;
+        Ok(())
+    }),
     ("application.id", |s, v| {
         s.application_id = v.to_owned();
         Ok(())
@@ -255,6 +262,7 @@ impl Settings {
             purge_interval: Duration::from_secs(30),
             replication: None,
             window_additional_retention_ms: millpond_changelog::TopicDefaults::default().window_additional_retention_ms,
+            position_headers: false,
             offset_reset: OffsetReset::default(),
             on_deserialization_error: ErrorPolicy::default(),
             on_processing_error: ErrorPolicy::default(),

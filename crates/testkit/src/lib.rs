@@ -11,4 +11,7 @@ pub mod sim;
 #[cfg(feature = "store-conformance")]
 pub mod stack;
 
-pub use driver::{Driver, DriverBuilder, InputTopic, OutputTopic, RawRecord, Store, TestRecord};
+pub use driver::{
+    Driver, DriverBuilder, InputTopic, OutputTopic, RawRecord, SessionStore, Store, TestRecord, VersionedStore,
+    WindowStore,
+};

@@ -14,6 +14,7 @@ use crate::graph::{NodeKind, NodeSpec, SourceEntry};
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{Reading, SourceNode, StreamRoot, TableRoot};
+use crate::optimize::{Optimization, ReusedTopic};
 use crate::problem::{BuildError, ProblemKind};
 use crate::processor::Processor;
 use crate::record::Record;
@@ -82,8 +83,13 @@ impl Builder {
             (source, UpdateNames { node: names.choose(user, prefix::TABLE_SOURCE), store })
         };
         let serdes = (consumed.key.clone(), consumed.value.clone());
+        let reusable = reusable(topic, &consumed, &materialized);
         let node = self.add_source::<K, V, TableRoot>(source, &[topic], consumed);
-        table_of_updates(&self.at(node), table, |value: Option<V>| value, serdes, materialized)
+        let table = table_of_updates(&self.at(node), table, |value: Option<V>| value, serdes, materialized);
+        if let Some(node) = self.0.borrow_mut().nodes.get_mut(table.node()) {
+            node.reusable = reusable;
+        }
+        table
     }
 
     /// Declares a store of keys and values for processors; [`Builder::add_store`] has more to set.
@@ -198,6 +204,21 @@ impl Builder {
         self
     }
 
+    /// Does without some topics; see [`Optimization`]. The last call counts, wherever it stands.
+    ///
+    /// ```
+    /// # use millpond_topology::*;
+    /// let mut builder = Topology::builder();
+    /// builder.optimize(Optimization::ALL);
+    /// let _ = builder.table_materialized("prices", Consumed::with(Utf8, I64), Materialized::named("prices"));
+    /// assert!(builder.build()?.internal_topics().is_empty());
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn optimize(&mut self, optimization: Optimization) -> &mut Self {
+        self.0.borrow_mut().optimization = optimization;
+        self
+    }
+
     /// Makes [`Builder::build`] refuse generated names of state: of stores, and with them of changelogs, and of repartition
     /// topics. A generated name holds a number that shifts with each operator that is added before it; the program would
     /// start with empty state under another name. Names of operators may be generated: nothing is kept under them.
@@ -259,4 +280,22 @@ impl Builder {
         spec.kind = NodeKind::Source(source);
         graph.add::<(), Record<K, R::Value>>(spec)
     }
+}
+
+/// The topic of a table as a changelog, if its bytes are those of the store's rows.
+fn reusable<K: 'static, V: 'static>(
+    topic: &str,
+    consumed: &Consumed<K, V>,
+    materialized: &Materialized<K, V>,
+) -> Option<ReusedTopic> {
+    let (key, value) = (consumed.key.identity(), consumed.value.identity());
+    let same_key = key.is_same(materialized.key.as_ref().map_or(key, |k| k.identity()));
+    let same_value = materialized.value.as_ref().is_none_or(|v| v.identity().is_same(value));
+    if !(same_key && same_value && consumed.extractor.keeps_times()) {
+        return None;
+    }
+    let (key, value) = (Coder::key(consumed.key.clone()), Coder::value(consumed.value.clone()));
+    Some(ReusedTopic::new(Topic::external(topic), move |k, v, timestamp| {
+        timestamp >= 0 && key.decode(k).is_ok() && v.is_none_or(|v| value.decode(v).is_ok())
+    }))
 }

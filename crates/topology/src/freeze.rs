@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::{Graph, NodeKind};
+use crate::optimize::{ReusedTopic, merge_repartitions};
 use crate::port::{NodeIndex, SinkIndex, SourceIndex, StoreIndex};
 use crate::problem::{BuildError, ProblemKind};
 use crate::serde::SerdeId;
@@ -21,9 +22,14 @@ pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
     let users = store_users(&graph);
     check_stores(&mut graph, &users);
     check_names(&mut graph);
+    if graph.problems.is_empty() && graph.optimization.merge {
+        merge_repartitions(&mut graph);
+    }
     if !graph.problems.is_empty() {
         return Err(BuildError::new(graph.problems));
     }
+    // What was merged has another place.
+    let (order, users) = (self::order(&graph), store_users(&graph));
     let node_subs = number(&graph);
     let origins = origins(&graph);
     let facts = facts(&graph, &origins);
@@ -31,8 +37,9 @@ pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
     let sources = sources(&graph, &node_subs, &origins);
     let sinks = graph.sinks.iter().map(|s| sink(&graph, s, &node_subs)).collect();
     let subs = sub_topologies(&graph, &node_subs, &users, &order);
-    let internal = internal_topics(&graph, &stores);
-    Ok(Inner { id: graph.id, nodes: graph.nodes, facts, sources, sinks, stores, subs, internal })
+    let reused = reused(&graph);
+    let internal = internal_topics(&graph, &stores, &reused);
+    Ok(Inner { id: graph.id, nodes: graph.nodes, facts, sources, sinks, stores, reused, subs, internal })
 }
 
 /// The nodes, parents before their children: in the order they were added, but for those that take what windows defined later
@@ -304,7 +311,17 @@ fn indices(chosen: impl Iterator<Item = bool>) -> impl Iterator<Item = u32> {
     chosen.enumerate().filter(|(_, yes)| *yes).map(|(at, _)| index(at))
 }
 
-fn internal_topics(graph: &Graph, stores: &[StoreDef]) -> Vec<InternalTopic> {
+/// For each store the source topic that is its changelog.
+fn reused(graph: &Graph) -> Vec<Option<ReusedTopic>> {
+    let of = |store: &crate::graph::StoreEntry| {
+        let is_logged = matches!(store.def.logging, Logging::Enabled { .. });
+        let owner = store.owner.filter(|_| graph.optimization.reuse && is_logged)?;
+        graph.nodes.get(owner)?.reusable.clone()
+    };
+    graph.stores.iter().map(of).collect()
+}
+
+fn internal_topics(graph: &Graph, stores: &[StoreDef], reused: &[Option<ReusedTopic>]) -> Vec<InternalTopic> {
     let repartition = |entry: &crate::graph::RepartitionEntry| InternalTopic {
         topic: Topic { name: entry.name.clone(), internal: true },
         kind: InternalTopicKind::Repartition,
@@ -312,6 +329,7 @@ fn internal_topics(graph: &Graph, stores: &[StoreDef]) -> Vec<InternalTopic> {
         configs: entry.configs.clone(),
     };
     let changelog = |(at, store): (usize, &StoreDef)| match &store.logging {
+        _ if reused.get(at).is_some_and(Option::is_some) => None,
         Logging::Disabled => None,
         Logging::Enabled { topic_configs } => Some(InternalTopic {
             topic: Topic { name: format!("{}-changelog", store.name), internal: true },

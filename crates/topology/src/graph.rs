@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::names::{self, Names};
 use crate::node::{Build, CloneFn, EdgeFn, edge};
+use crate::optimize::{Optimization, ReusedTopic};
 use crate::problem::{Problem, ProblemKind};
 use crate::serde::SerdeId;
 use crate::store::StoreDef;
@@ -62,6 +63,17 @@ pub(crate) struct OnDemand {
 /// The place of a node's store among those of the topology; empty as long as it has none.
 pub(crate) type StorePlace = Arc<OnceLock<usize>>;
 
+/// What a node does to the records that it forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// They are those it has received, or some of them.
+    Nothing,
+    /// The key may be another one.
+    Key,
+    /// The key is the same, all else may be different.
+    Value,
+}
+
 /// A node, as it is added.
 pub(crate) struct NodeSpec {
     pub(crate) name: String,
@@ -70,6 +82,7 @@ pub(crate) struct NodeSpec {
     pub(crate) stores: Vec<usize>,
     /// Whatever it forwards has the key of what it received.
     pub(crate) keeps_key: bool,
+    pub(crate) effect: Effect,
     /// It looks its store up with the record's key, written by a serde of this identity.
     pub(crate) lookup: Option<(usize, SerdeId)>,
     pub(crate) old: OldValues,
@@ -87,6 +100,7 @@ impl NodeSpec {
             parents,
             stores: Vec::new(),
             keeps_key: false,
+            effect: Effect::Value,
             lookup: None,
             old: OldValues::default(),
             on_demand: None,
@@ -97,6 +111,11 @@ impl NodeSpec {
 
     pub(crate) fn keeping_key(mut self) -> Self {
         self.keeps_key = true;
+        self
+    }
+
+    pub(crate) fn with_effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
         self
     }
 }
@@ -110,7 +129,9 @@ pub(crate) struct NodeDef {
     /// The child that takes what goes another way than the output, such as late records.
     pub(crate) side: Option<usize>,
     /// A [`CloneFn`] of the output's type.
-    pub(crate) clone: Option<Box<dyn Any + Send + Sync>>,
+    pub(crate) clone: Option<Arc<dyn Any + Send + Sync>>,
+    /// The topic that the node makes a table of, if a store of the rows can be restored from it.
+    pub(crate) reusable: Option<ReusedTopic>,
     pub(crate) edge: EdgeFn,
 }
 
@@ -143,6 +164,18 @@ pub(crate) struct RepartitionEntry {
     pub(crate) configs: BTreeMap<String, String>,
     /// The stream that is repartitioned, for messages.
     pub(crate) parent: String,
+    /// It is there because a key has changed, so it may be anywhere behind that.
+    pub(crate) mergeable: bool,
+    /// Its nodes, once they are added.
+    pub(crate) ends: Option<CutEnds>,
+}
+
+/// The nodes of a repartition.
+#[derive(Clone, Copy)]
+pub(crate) struct CutEnds {
+    pub(crate) filter: usize,
+    pub(crate) sink: usize,
+    pub(crate) source: usize,
 }
 
 impl NodeDef {
@@ -165,6 +198,7 @@ pub(crate) struct Graph {
     pub(crate) problems: Vec<Problem>,
     /// State must not have generated names.
     pub(crate) explicit_names: bool,
+    pub(crate) optimization: Optimization,
 }
 
 impl Default for Graph {
@@ -180,6 +214,7 @@ impl Default for Graph {
             repartitions: Vec::new(),
             problems: Vec::new(),
             explicit_names: false,
+            optimization: Optimization::NONE,
         }
     }
 }
@@ -208,6 +243,7 @@ impl Graph {
             children: Vec::new(),
             side: None,
             clone: None,
+            reusable: None,
             edge: edge::<I>,
         });
         id
@@ -241,7 +277,7 @@ impl Graph {
     pub(crate) fn allow_fan_out<T: Clone + 'static>(&mut self, node: usize) {
         if let Some(node) = self.nodes.get_mut(node).filter(|n| n.clone.is_none()) {
             let clone: CloneFn<T> = Arc::new(T::clone);
-            node.clone = Some(Box::new(clone));
+            node.clone = Some(Arc::new(clone));
         }
     }
 

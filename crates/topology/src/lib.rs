@@ -25,6 +25,7 @@ mod murmur3;
 mod names;
 mod node;
 mod nodes;
+mod optimize;
 mod partitions;
 mod port;
 mod problem;
@@ -49,6 +50,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};
 pub use millpond_store_api::VersionPut;
 pub use murmur3::murmur3_128;
+pub use optimize::{Optimization, ReusedTopic};
 pub use partitions::Partitions;
 pub use port::{
     Drained, Dropped, Expiry, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata, Schedule,

@@ -255,6 +255,8 @@ pub(crate) type Build = Arc<dyn Fn(&mut BuildCx<'_>) -> Result<Built> + Send + S
 pub(crate) struct BuildCx<'a> {
     pub(crate) name: &'a Arc<str>,
     pub(crate) node: NodeIndex,
+    /// Of a source or a sink: the how many-eth it is.
+    pub(crate) number: u32,
     /// The names of the children, in order.
     pub(crate) names: Vec<&'a str>,
     pub(crate) children: Vec<Box<dyn Any + Send>>,

@@ -101,3 +101,18 @@ impl Topology {
         sources.flat_map(|s| &s.topics).filter_map(|t| known.get(t).copied()).max().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Consumed, I64, Produced, Repartitioned, Topology, Utf8};
+
+    #[test]
+    fn what_comes_back_to_where_it_was_written_is_as_wide_as_the_rest_that_is_read_there() {
+        let mut builder = Topology::builder();
+        let stream = builder.stream("in", Consumed::with(Utf8, I64));
+        let back = stream.clone().repartition(Repartitioned::named("back"));
+        stream.merge(back).to("out", Produced::default());
+        let partitions = builder.build().unwrap().partitions(|_| Some(3)).unwrap();
+        assert_eq!((partitions.internal, partitions.tasks), (vec![3], vec![3]));
+    }
+}

@@ -230,8 +230,10 @@ pub struct Out<'a> {
     pub sink: SinkIndex,
     /// The topic's name, if the sink [chooses](crate::SinkTopic::Chosen) it for each record.
     pub topic: Option<&'a str>,
-    /// The partition; `None`: by the default partitioner (murmur2 of the key's bytes).
+    /// The partition; `None`: by the default partitioner (murmur2 of [`Out::partitioned_by`]).
     pub partition: Option<i32>,
+    /// The part of the key's bytes that the default partitioner goes by; `None`: all of them.
+    pub partitioned_by: Option<&'a [u8]>,
     /// Event time in milliseconds since 1970.
     pub timestamp: i64,
     /// The key's bytes.

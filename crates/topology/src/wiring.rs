@@ -73,6 +73,10 @@ impl<'a> Wiring<'a> {
             origin: facts.origin,
             wants_old: facts.wants_old,
             has_old: facts.has_old,
+            number: match node.spec.kind {
+                NodeKind::Source(number) | NodeKind::Sink(number) => index(number),
+                NodeKind::Processor => 0,
+            },
             port,
         };
         let built = (node.spec.build)(&mut cx).map_err(|e| e.at(&node.name))?;

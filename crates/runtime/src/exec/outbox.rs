@@ -15,6 +15,10 @@ use crate::state::Entry;
 use crate::task::stores::LogFormat;
 use crate::topics::{Met, MetTopics};
 
+/// The headers of a position (`docs/formats/position.md`): the version of the headers, the position.
+const VERSION_HEADER: &str = "v";
+const POSITION_HEADER: &str = "c";
+
 /// Where the records of a sink go.
 #[derive(Debug)]
 pub(crate) struct SinkRoute {
@@ -39,6 +43,8 @@ pub(crate) struct Routes {
     /// The task's partition: that of its changelogs.
     pub(crate) partition: i32,
     pub(crate) cut: CutBytes,
+    /// How far the inputs were read, for the headers of changelog records; `None` if these have no such headers.
+    pub(crate) position: Option<Vec<u8>>,
 }
 
 impl Routes {
@@ -71,6 +77,10 @@ impl Routes {
         let change = Change { key, value: entry.value, timestamp: entry.timestamp };
         let logged = format.value.to_log(change).map_err(damaged)?;
         let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
+        if let Some(position) = &self.position {
+            headers.push(Header { name: VERSION_HEADER, value: Some(&[0]) });
+            headers.push(Header { name: POSITION_HEADER, value: Some(position) });
+        }
         for header in logged.headers {
             let header = header.map_err(damaged)?;
             headers.push(Header { name: header.key, value: header.value });
@@ -95,6 +105,8 @@ struct Held {
     partition: Option<i32>,
     timestamp: i64,
     key: Option<Range<usize>>,
+    /// What the default partitioner goes by, if that is not the key.
+    partitioned_by: Option<Range<usize>>,
     value: Option<Range<usize>>,
     headers: Headers,
 }
@@ -132,8 +144,18 @@ impl Outbox {
     pub(crate) fn push(&mut self, out: &Out<'_>) -> topology::Result {
         let topic = out.topic.map(|topic| self.met.find(topic)).transpose()?;
         let (key, value) = (self.keep(out.key), self.keep(out.value));
+        let partitioned_by = self.keep(out.partitioned_by);
         let Out { sink, partition, timestamp, headers, .. } = *out;
-        self.held.push(Held { sink, topic, partition, timestamp, key, value, headers: headers.clone() });
+        self.held.push(Held {
+            sink,
+            topic,
+            partition,
+            timestamp,
+            key,
+            partitioned_by,
+            value,
+            headers: headers.clone(),
+        });
         Ok(())
     }
 
@@ -150,7 +172,7 @@ impl Outbox {
                     Arc::clone(route.ok_or_else(|| unknown_sink(held.sink))?)
                 }
             };
-            let partition = choose(&target, held.partition, key, &mut round_robin)?;
+            let partition = choose(&target, held.partition, bytes(&held.partitioned_by).or(key), &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
             headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
             if target.tagged {

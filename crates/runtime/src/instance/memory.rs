@@ -9,7 +9,7 @@ use millpond_store_api::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Gauge, Metrics, Scope};
 use crate::settings::Settings;
-use crate::state::{Budget, ClientMemory, MemoryBudget, MemorySettings, QueueBudget, available_memory};
+use crate::state::{Budget, ClientMemory, MemoryBudget, MemorySettings, Overlay, QueueBudget, available_memory};
 
 /// How often the engines are asked what they take.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ impl Memory {
         let memory = Self {
             overlays: Arc::new(plan.overlays()),
             queues: Arc::new(plan.input_queues()),
-            caching: plan.cache > 0,
+            caching: plan.cache >= Overlay::SMALLEST_ENTRY as u64,
             clients: plan.clients(settings.workers),
             engines,
             engine_part: AtomicU64::new(0),

@@ -111,6 +111,11 @@ impl Instance {
         self.member.is_gone() && self.workers.iter().all(Worker::is_stopped)
     }
 
+    /// Has a task take no more than so many records in one step of its worker, for tests that want to see each by itself.
+    pub fn limit_turns(&mut self, records: usize) {
+        self.workers.iter_mut().for_each(|w| w.turn = records.max(1));
+    }
+
     /// Asks all workers for a commit.
     pub fn request_commit(&mut self) {
         self.workers.iter_mut().for_each(|w| w.commit_asked = true);

@@ -124,7 +124,8 @@ impl Shared {
         };
         let producer =
             self.broker.producer(&options).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;
-        Ok(Collector::new(producer, self))
+        let guarantee = self.settings.guarantee;
+        Ok(Collector::new(producer, &self.closing, &self.handlers, &self.plan.dead_letters, guarantee))
     }
 
     fn transactional_id(&self, worker: usize) -> String {

@@ -322,8 +322,14 @@ impl Task {
             let Some(shard) = shards.get_mut(store.shard) else { continue };
             let expires = store.plan.retention.is_some();
             let observed = store.observe(self.stream_time);
+            // A source topic that is the changelog as well: the store stands for what was processed of it.
+            let input = self
+                .inputs
+                .iter()
+                .find(|i| store.plan.reuses_source && store.plan.changelog.as_ref() == Some(&i.topic));
+            let end = input.map(|input| input.next).or(*end);
             if let (Some(topic), Some(end)) = (&store.plan.changelog, end) {
-                shard.metadata.set_changelog(topic, 0, self.id.partition, *end);
+                shard.metadata.set_changelog(topic, 0, self.id.partition, end);
             }
             if end.is_some() || expires {
                 shard.metadata.observe(&store.plan.name, observed);

@@ -100,7 +100,7 @@ impl Task {
             *next_source += 1;
             inputs.push(Input::new(input, id.partition, *next_source, queues));
         }
-        let routes = routes(id, sub, collector);
+        let routes = routes(id, sub, plan.position_headers, collector);
         Ok(Self {
             id,
             plan: Arc::clone(plan),
@@ -171,7 +171,7 @@ impl Task {
     /// A new producer numbers topics anew.
     pub(crate) fn reroute(&mut self, collector: &mut Collector) {
         if let Some(sub) = self.plan.sub(self.id) {
-            self.routes = routes(self.id, sub, collector);
+            self.routes = routes(self.id, sub, self.plan.position_headers, collector);
         }
     }
 
@@ -203,7 +203,7 @@ impl Task {
     }
 }
 
-fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
+fn routes(id: TaskId, sub: &SubPlan, has_positions: bool, collector: &mut Collector) -> Routes {
     let sinks = sub.sinks.iter().map(|s| s.sink.0 as usize + 1).max().unwrap_or(0);
     let mut routes = Routes {
         sinks: vec![None; sinks],
@@ -212,6 +212,7 @@ fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
         partition: id.partition,
         cut: Cut { sub_topology: id.sub_topology, partition: id.partition.unsigned_abs(), ..Cut::default() }
             .encode(CutKind::Tag),
+        position: has_positions.then(Vec::new),
     };
     for sink in &sub.sinks {
         let route = SinkRoute {
@@ -225,7 +226,7 @@ fn routes(id: TaskId, sub: &SubPlan, collector: &mut Collector) -> Routes {
             *slot = Some(Arc::new(route));
         }
     }
-    let changelogs = sub.stores.iter().map(|s| s.changelog.as_ref());
+    let changelogs = sub.stores.iter().map(|s| s.changelog.as_ref().filter(|_| !s.reuses_source));
     routes.changelogs = changelogs.map(|topic| topic.map(|t| (t.clone(), collector.topic(t)))).collect();
     routes
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use millpond_broker_api::{Consumer, Record};
-use millpond_changelog::{CUT_HEADER, CutClass};
+use millpond_changelog::{CUT_HEADER, CutClass, Position};
 use millpond_topology::{self as topology, Header, Headers, PunctuationType, Raw, StoreAccess, TaskGraph, Topology};
 use smallvec::SmallVec;
 
@@ -216,6 +216,7 @@ impl Task {
         if skipped {
             self.stream_time = stream_time;
         }
+        self.note_position(at, offset);
         if self.settle_record(cx, outcome, at)? == Settled::Again {
             return Ok(());
         }
@@ -229,6 +230,20 @@ impl Task {
         self.dirty = true;
         self.counts.processed += 1;
         Ok(())
+    }
+
+    /// Writes down how far the inputs were read, the record at hand included, if changelog records are to say so.
+    fn note_position(&mut self, at: usize, offset: i64) {
+        let Some(bytes) = &mut self.routes.position else { return };
+        let mut position = Position::default();
+        for (n, input) in self.inputs.iter().enumerate() {
+            let read = if n == at { offset } else { input.next - 1 };
+            if read >= 0 {
+                position.advance(&input.topic, input.partition, read);
+            }
+        }
+        bytes.clear();
+        position.encode(bytes);
     }
 
     /// Calls the punctuations of the wall clock that are due; their nodes can ask for how long nothing was there to read.

@@ -49,8 +49,7 @@ impl Task {
             self.retry = None;
             return None;
         }
-        // An extractor is asked again, too.
-        let _time = self.head_time(retry.input);
+        let _extracted = self.head_time(retry.input);
         Some(Again { chosen: (now >= retry.at).then_some(retry.input) })
     }
 
@@ -83,30 +82,22 @@ impl Task {
             None => error,
         };
         let Some(stage) = stage else { return Err(error) };
-        let handlers = &cx.shared.handlers;
-        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, handlers) };
-        let settled = match handlers.decide(&failed, error, remedy(stage)) {
-            Decision::Fail(error) => return Err(error),
-            Decision::Skip => Settled::Over,
-            Decision::DeadLetter(to, error) => {
-                cx.collector.post(to, &failed, &error)?;
-                Settled::Over
-            }
-            Decision::Retry(pause) => {
-                let offset = subject.source.map_or(input.next, |s| s.offset);
-                self.retry = Some(Retry { input: at, offset, attempts: attempt, at: cx.now.saturating_add(pause) });
-                Settled::Again
-            }
-        };
-        if settled == Settled::Over {
-            self.retry = None;
-        } else if let Some(input) = self.inputs.get_mut(at) {
-            input.head_time = None;
-        }
+        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, &cx.shared.handlers) };
+        let pause = answer(cx, &failed, error)?;
+        let offset = subject.source.map_or(input.next, |s| s.offset);
+        self.retry =
+            pause.map(|pause| Retry { input: at, offset, attempts: attempt, at: cx.now.saturating_add(pause) });
         if panicked {
             self.build_graph(&cx.shared.topology, cx.wall)?;
         }
-        Ok(settled)
+        if self.retry.is_none() {
+            return Ok(Settled::Over);
+        }
+        if let Some(input) = self.inputs.get_mut(at) {
+            // An extractor is asked again, too.
+            input.head_time = None;
+        }
+        Ok(Settled::Again)
     }
 
     /// The border of a punctuation.
@@ -146,21 +137,12 @@ impl Task {
         let panicked = matches!(failure, Failure::Panic(_));
         let error = self.error_of(op, failure);
         let Some(stage) = stage else { return Err(error) };
-        let handlers = &cx.shared.handlers;
-        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, handlers) };
-        let settled = match handlers.decide(&failed, error, remedy(stage)) {
-            Decision::Fail(error) => return Err(error),
-            Decision::Skip => Settled::Over,
-            Decision::DeadLetter(to, error) => {
-                cx.collector.post(to, &failed, &error)?;
-                Settled::Over
-            }
-            Decision::Retry(_) => Settled::Again,
-        };
+        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, &cx.shared.handlers) };
+        let again = answer(cx, &failed, error)?;
         if panicked {
             self.build_graph(&cx.shared.topology, cx.wall)?;
         }
-        Ok(settled)
+        Ok(if again.is_some() { Settled::Again } else { Settled::Over })
     }
 
     /// Keeps what was done: store writes into the interval, changes and outputs to the producer. `input`: whose front record
@@ -212,6 +194,17 @@ impl Task {
             },
         };
         Error::new(kind, op).with("task", self.id).caused_by(source)
+    }
+}
+
+/// Asks what becomes of it, and does that, but for a retry: then the answer is the pause before it.
+#[cold]
+fn answer(cx: &mut Processing<'_>, failed: &Failed<'_>, error: Error) -> Result<Option<Duration>> {
+    match cx.shared.handlers.decide(failed, error, remedy(failed.stage)) {
+        Decision::Fail(error) => Err(error),
+        Decision::Skip => Ok(None),
+        Decision::DeadLetter(to, error) => cx.collector.post(to, failed, &error).map(|()| None),
+        Decision::Retry(pause) => Ok(Some(pause)),
     }
 }
 

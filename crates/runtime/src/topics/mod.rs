@@ -5,7 +5,7 @@ mod met;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use met::{Met, MetTopics, failed_to_ask};
-use millpond_broker_api::{Admin, Broker};
+use millpond_broker_api::{Admin, Broker, TopicInfo};
 use millpond_changelog::{
     self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics,
 };
@@ -40,7 +40,7 @@ pub(crate) fn resolve(
     let counted = |topic: &String| partitions.get(topic).map(|count| (topic.clone(), *count));
     let dead_letters = dead_letters.iter().filter_map(counted).collect();
     let subs = (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect();
-    Ok(Plan { subs, dead_letters })
+    Ok(Plan { subs, position_headers: settings.position_headers, dead_letters })
 }
 
 /// Partition counts of the topics that are the user's. All must exist: nobody but the user knows how they have to be.
@@ -55,6 +55,7 @@ fn external_partitions(
     let names: BTreeSet<&str> = topics.map(|t| &t.name).chain(dead_letters).map(String::as_str).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let found = admin.describe(&names).map_err(|e| Error::broker("describe topics", e))?;
+    warn_of_short_logs(topology, found.iter().flatten());
     let missing: Vec<&str> = names.iter().zip(&found).filter(|(_, f)| f.is_none()).map(|(n, _)| *n).collect();
     if !missing.is_empty() {
         let error = Error::new(ErrorKind::Config, "find topics").with("unknown topics", missing.join(", "));
@@ -67,6 +68,28 @@ fn external_partitions(
             .remedy("create them before the application starts, with the partition count that you want"));
     }
     Ok(found.into_iter().flatten().map(|info| (info.name, info.partitions)).collect())
+}
+
+/// A topic that is a table's changelog, too, has to keep the last record of each key.
+fn warn_of_short_logs<'a>(topology: &Topology, found: impl Iterator<Item = &'a TopicInfo>) {
+    let stores = (0..topology.stores().len() as u32).map(StoreIndex);
+    let reused: BTreeSet<&str> =
+        stores.filter_map(|store| topology.reused_topic(store)).map(|reused| reused.topic.name.as_str()).collect();
+    for info in found.filter(|info| reused.contains(info.name.as_str()) && !keeps_last_records(info)) {
+        tracing::warn!(
+            topic = info.name,
+            "it is the changelog of a table, but its records are deleted after a time: rows will be missing after a restore; \
+             set its `cleanup.policy` to `compact`, or let the table have a changelog of its own"
+        );
+    }
+}
+
+fn keeps_last_records(info: &TopicInfo) -> bool {
+    let effective = || info.configs.iter().chain(&info.inherited);
+    let config = |name: &str| effective().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    // What the broker does not say is not warned of.
+    let deletes = config("cleanup.policy").is_some_and(|policy| policy.contains("delete"));
+    !deletes || config("retention.ms") == Some("-1")
 }
 
 /// The internal topics as they have to be, in the topology's order.
@@ -130,6 +153,8 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
     };
     for store in &sub.stores {
         let Some(def) = topology.stores().get(store.0 as usize) else { continue };
+        let reused = topology.reused_topic(*store).map(|reused| reused.topic.full_name(app));
+        let reuses_source = reused.is_some();
         plan.stores.push(StorePlan {
             index: *store,
             name: def.name.clone(),
@@ -138,8 +163,9 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             hold: def.hold,
             engine: def.engine.clone(),
             format: value_format(def.kind),
-            changelog: changelog_of(def, true),
-            former_changelog: changelog_of(def, false),
+            former_changelog: changelog_of(def, reuses_source),
+            changelog: reused.or_else(|| changelog_of(def, true)),
+            reuses_source,
             caching: def.caching,
             forwards: def.owner.is_some(),
         });

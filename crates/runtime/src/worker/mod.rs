@@ -102,6 +102,8 @@ pub(crate) struct Worker {
     pub(crate) restores: BTreeMap<Source, (usize, usize)>,
     pub(crate) last_source: u32,
     pub(crate) commit_asked: bool,
+    /// Records of one task in a row, before another task has its turn.
+    pub(crate) turn: usize,
     /// The task that has the first turn of the next round.
     first_turn: usize,
     /// The last step has processed something, so there may be more to process without waiting.
@@ -124,6 +126,9 @@ pub(crate) struct Ends {
     pub(crate) member_waker: Waker,
     pub(crate) pulse: Arc<Pulse>,
 }
+
+/// Records of one task in a row, before another task has its turn.
+const TURN: usize = 256;
 
 /// How long a worker repeats a question that has no answer now: its other tasks wait too, and it comes back.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
@@ -177,6 +182,7 @@ impl Worker {
             restores: BTreeMap::new(),
             last_source: 0,
             commit_asked: false,
+            turn: TURN,
             first_turn: 0,
             made_progress: false,
             at_work: None,

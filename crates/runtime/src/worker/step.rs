@@ -17,8 +17,6 @@ use crate::task::rollback::PAUSE;
 use crate::task::takeover::input_log;
 use crate::task::{Counts, Task, TaskState};
 
-/// Records of one task in a row, before another task has its turn.
-const TURN: usize = 256;
 /// A rebalance that everybody takes part in at once takes less.
 const QUICK_REBALANCE: Duration = Duration::from_millis(100);
 /// Keys looked up ahead of their records.
@@ -274,7 +272,7 @@ impl Worker {
         let turns = (first..).zip(sooner).chain((0..).zip(later));
         for (at, task) in turns.filter(|(_, t)| t.is_running()) {
             self.at_work = Some(task.id);
-            let mut left = TURN;
+            let mut left = self.turn;
             task.progressed = false;
             while left > 0 {
                 task.look_ahead(&cx.shared.topology, LOOK_AHEAD)?;

@@ -137,6 +137,13 @@ impl DriverBuilder {
         self
     }
 
+    /// Commits after each record that a task takes, from a repartition topic as well: as Kafka Streams' `TopologyTestDriver`
+    /// does. With caching, that a record's own updates are coalesced is all that can be seen of it then.
+    pub fn commit_each_record(mut self) -> Self {
+        self.commit = Commit::AfterEachRecord;
+        self
+    }
+
     /// The wall clock at the start, in milliseconds since 1970 (UTC). Default 0.
     pub fn start_time(mut self, wall_ms: i64) -> Self {
         self.start_ms = wall_ms;

@@ -74,7 +74,7 @@ pub use input::InputTopic;
 pub use output::OutputTopic;
 use process::Process;
 pub use record::{RawRecord, TestRecord};
-pub use store::Store;
+pub use store::{SessionStore, Store, VersionedStore, WindowStore};
 
 /// Runs a topology for a test; see the [module](self).
 ///
@@ -126,15 +126,71 @@ impl Driver {
         OutputTopic::new(self.broker(), topic, Arc::new(key), Arc::new(value))
     }
 
-    /// A store, to look into.
+    /// A key-value store, to look into; there are [`Driver::window_store`], [`Driver::session_store`] and
+    /// [`Driver::versioned_store`] for the others.
+    ///
+    /// # Panics
+    ///
+    /// If the topology has no such store, or it is of another kind.
+    #[track_caller]
+    pub fn store<K: 'static, V: 'static>(&self, name: &str, key: impl Serde<K>, value: impl Serde<V>) -> Store<K, V> {
+        Store::new(self, name, key, value)
+    }
+
+    /// A window store, to look into; its keys' serde is that of the keys without their windows.
+    ///
+    /// # Panics
+    ///
+    /// If the topology has no such store, or it is of another kind.
+    #[track_caller]
+    pub fn window_store<K: 'static, V: 'static>(
+        &self,
+        name: &str,
+        key: impl Serde<K>,
+        value: impl Serde<V>,
+    ) -> WindowStore<K, V> {
+        WindowStore::new(self, name, key, value)
+    }
+
+    /// A session store, to look into; its keys' serde is that of the keys without their sessions.
+    ///
+    /// # Panics
+    ///
+    /// If the topology has no such store, or it is of another kind.
+    #[track_caller]
+    pub fn session_store<K: 'static, V: 'static>(
+        &self,
+        name: &str,
+        key: impl Serde<K>,
+        value: impl Serde<V>,
+    ) -> SessionStore<K, V> {
+        SessionStore::new(self, name, key, value)
+    }
+
+    /// A versioned store, to look into.
+    ///
+    /// # Panics
+    ///
+    /// If the topology has no such store, or it is of another kind.
+    #[track_caller]
+    pub fn versioned_store<K: 'static, V: 'static>(
+        &self,
+        name: &str,
+        key: impl Serde<K>,
+        value: impl Serde<V>,
+    ) -> VersionedStore<K, V> {
+        VersionedStore::new(self, name, key, value)
+    }
+
+    /// All rows of a store of any kind as bytes: their partition, their keys as in the changelog, their values as in the store;
+    /// sorted by partition, then as the store sorts them.
     ///
     /// # Panics
     ///
     /// If the topology has no such store.
     #[track_caller]
-    pub fn store<K: 'static, V: 'static>(&self, name: &str, key: impl Serde<K>, value: impl Serde<V>) -> Store<K, V> {
-        let def = self.process().known_store(name);
-        Store::new(self.clone(), def, Arc::new(key), Arc::new(value))
+    pub fn raw_store(&self, name: &str) -> Vec<(i32, Vec<u8>, Vec<u8>)> {
+        store::raw(self, name)
     }
 
     /// Pipes a record of bytes: writes it, then does what `pipe` does. Without a partition the key decides, as for a

@@ -37,6 +37,7 @@ const TICKS: usize = 6_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Commit {
     AfterEachPipe,
+    AfterEachRecord,
     Manual,
 }
 
@@ -196,7 +197,11 @@ impl Process {
                 ..Ports::default()
             },
         };
-        self.running = Some(Instance::new(spec)?);
+        let mut instance = Instance::new(spec)?;
+        if self.plan.commit == Commit::AfterEachRecord {
+            instance.limit_turns(1);
+        }
+        self.running = Some(instance);
         self.settle()
     }
 
@@ -212,10 +217,14 @@ impl Process {
 
     /// One step of every part; an error ends the process, as it ends an application.
     fn step(&mut self) -> Result<bool> {
+        let each_record = self.plan.commit == Commit::AfterEachRecord;
         let instance = self.instance()?;
         let mut step = || {
             let mut busy = instance.step_member()?;
             for worker in 0..instance.workers() {
+                if each_record {
+                    instance.request_commit();
+                }
                 busy |= instance.step_worker(worker)?;
             }
             Ok(busy)
@@ -270,7 +279,7 @@ impl Process {
 
     pub(super) fn settle(&mut self) -> Result {
         match self.plan.commit {
-            Commit::AfterEachPipe => self.commit(),
+            Commit::AfterEachPipe | Commit::AfterEachRecord => self.commit(),
             Commit::Manual => self.run(),
         }
     }

@@ -17,6 +17,7 @@ mod processor_api;
 mod punctuation;
 mod repartition;
 mod restart;
+mod reuse;
 mod stores;
 mod streams;
 mod support;

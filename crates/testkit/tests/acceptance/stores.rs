@@ -331,6 +331,7 @@ fn b033_a_change_that_cannot_be_written_is_never_skipped() {
         .guarantee(guarantee)
         .setting("topic.max.message.bytes", "1000")
         .setting("processing.exception.handler", "continue")
+        .setting("production.exception.handler", "continue")
         .build()
         .unwrap();
         pipe(&driver, &[("small", 10, 0)]);

@@ -92,7 +92,7 @@ fn window(rng: &mut Rng, of: StepId) -> Op {
             let size = rng.i64(2..15);
             Shape::Time { size, advance: rng.i64(1.max(size / 4)..=size) }
         }
-        2 => Shape::Sliding { difference: rng.i64(1..12) },
+        2 => Shape::Sliding { difference: rng.i64(0..12) },
         _ => Shape::Session { gap: rng.i64(0..10) },
     };
     // So that nothing is late, or some records are.

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use millpond_runtime::Guarantee;
 use millpond_store_api::Engine;
 use millpond_testkit::{Driver, RawRecord};
-use millpond_topology::{I64, Nullable, Serde, SessionWindowed, TimeWindowed, Utf8, Windowed};
+use millpond_topology::{I64, Nullable, Utf8, Windowed};
 
 use crate::build::topology;
 use crate::known::World;
@@ -157,15 +157,7 @@ fn outcome(driver: &Driver, plan: &Plan) -> Result<Outcome, String> {
     let mut stores = BTreeMap::new();
     for (step, op) in plan.steps.iter().enumerate() {
         match *op {
-            Op::Window { windows: Windows { shape: Shape::Session { .. }, .. }, .. } => {
-                stores.insert(step, windows(driver, step, SessionWindowed(Utf8))?);
-            }
-            Op::Window { windows: Windows { shape: Shape::Time { size, .. }, .. }, .. } => {
-                stores.insert(step, windows(driver, step, TimeWindowed::new(Utf8, size).of_changelog())?);
-            }
-            Op::Window { windows: Windows { shape: Shape::Sliding { difference }, .. }, .. } => {
-                stores.insert(step, windows(driver, step, TimeWindowed::new(Utf8, difference).of_changelog())?);
-            }
+            Op::Window { windows, .. } => drop(stores.insert(step, window_rows(driver, step, windows.shape)?)),
             _ if op.is_kept() => drop(stores.insert(step, rows(driver, step)?)),
             _ => {}
         }
@@ -187,14 +179,23 @@ fn rows(driver: &Driver, step: StepId) -> Result<StoreRows, String> {
 }
 
 /// The rows of a step's windows; its changelog must have all of them, and may have more that have expired.
-fn windows(driver: &Driver, step: StepId, serde: impl Serde<Windowed<String>>) -> Result<StoreRows, String> {
-    let text = |key: &Windowed<String>| row_key(&key.key, Some((key.start, key.end)));
-    let store = driver.store(&store_name(step), serde, I64);
-    let logged: BTreeMap<String, i64> = store.changelog().iter().map(|(key, value)| (text(key), *value)).collect();
-    // A session's row has no time of its own: it is that of its last record.
-    let time = |key: &Windowed<String>, time: i64| if time == -1 { key.end } else { time };
-    let rows = store.all_with_timestamps().into_iter().map(|(k, value, at)| (text(&k), (value, time(&k, at))));
-    let rows: StoreRows = rows.collect();
+fn window_rows(driver: &Driver, step: StepId, shape: Shape) -> Result<StoreRows, String> {
+    let name = store_name(step);
+    let (rows, logged): (StoreRows, BTreeMap<String, i64>) = match shape {
+        Shape::Session { .. } => {
+            let store = driver.session_store(&name, Utf8, I64);
+            let text = |key: &Windowed<String>| row_key(&key.key, Some((key.start, key.end)));
+            // A session has the time of its last record.
+            let rows = store.all().into_iter().map(|(key, value)| (text(&key), (value, key.end)));
+            (rows.collect(), store.changelog().iter().map(|(key, value)| (text(key), *value)).collect())
+        }
+        Shape::Time { size: length, .. } | Shape::Sliding { difference: length } => {
+            let store = driver.window_store(&name, Utf8, I64);
+            let text = |key: &str, start| row_key(key, Some((start, start + length)));
+            let rows = store.all_with_timestamps().into_iter().map(|(k, start, v, time)| (text(&k, start), (v, time)));
+            (rows.collect(), store.changelog().iter().map(|(key, start, v)| (text(key, *start), *v)).collect())
+        }
+    };
     if rows.iter().any(|(key, (value, _))| logged.get(key) != Some(value)) {
         return Err(format!("step {step}: the store has {rows:?}, its changelog amounts to {logged:?}"));
     }

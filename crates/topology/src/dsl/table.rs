@@ -150,6 +150,11 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         Self { at, key, value, rows, closing: None, kind: PhantomData }
     }
 
+    /// The node whose updates these are.
+    pub(crate) fn node(&self) -> usize {
+        self.at.node
+    }
+
     /// A table of windows or sessions.
     pub(crate) fn of_windows(at: At, key: AnySerde<K>, value: AnySerde<V>, rows: KeptRows, closing: Closing) -> Self {
         Self { at, key: Some(key), value: Some(value), rows: Some(rows), closing: Some(closing), kind: PhantomData }

@@ -91,7 +91,7 @@ fn declare<K: 'static, A: 'static>(
     let def = StoreDef {
         name: name.to_owned(),
         kind,
-        retention: Some(Retention { millis: millis.max(1), duplicates: false }),
+        retention: Some(kept_for(millis, spec, emits_on_close)),
         hold: emits_on_close.then_some(spec.closing.delay),
         sub: 0,
         caching,
@@ -107,6 +107,14 @@ fn declare<K: 'static, A: 'static>(
     }
     drop(graph);
     Declared { index, key, value }
+}
+
+/// By what was put alone, so that a window is there as long as the operator calls it open: its time may be behind the task's.
+/// Where a window's end belongs to it, it is open one millisecond longer. A result that comes when a window closes stays as
+/// long as in Kafka Streams.
+fn kept_for(millis: i64, spec: &WindowSpec, emits_on_close: bool) -> Retention {
+    let inclusive = spec.closing.inclusive || emits_on_close;
+    Retention { millis, duplicates: false, inclusive, by_puts: true }
 }
 
 /// For how long the store keeps its rows (milliseconds), or what is wrong with what was asked for.

@@ -25,6 +25,8 @@ pub(crate) struct SinkNode<K, V> {
     pub(crate) topic: Option<TopicChooser<K, V>>,
     /// The source key's bytes are what the key's serde would write.
     pub(crate) reuse: bool,
+    /// The default partitioner goes by a part of the key that its serde knows. Not so for repartition topics, as in Kafka Streams.
+    pub(crate) by_part: bool,
 }
 
 impl<K: 'static, V: 'static> SinkNode<K, V> {
@@ -57,7 +59,8 @@ impl<K: 'static, V: 'static> SinkNode<K, V> {
                 self.partition(choose(&record.key, &record.value, count), count)?
             }
         };
-        port.send(&Out { sink: self.sink, topic, partition, timestamp, key, value, headers })
+        let partitioned_by = key.filter(|_| self.by_part).and_then(|key| self.key.partitioned_by(key));
+        port.send(&Out { sink: self.sink, topic, partition, partitioned_by, timestamp, key, value, headers })
     }
 
     fn partition(&self, chosen: Option<i32>, count: i32) -> Result<Option<i32>> {

@@ -25,6 +25,11 @@ pub(crate) enum Extractor<K, V> {
 }
 
 impl<K, V> Extractor<K, V> {
+    /// True if the event time of every record that is not dropped or refused is its own.
+    pub(crate) fn keeps_times(&self) -> bool {
+        matches!(self, Self::Fail | Self::Skip)
+    }
+
     /// True if it only checks the record's own time.
     pub(crate) fn is_default(&self) -> bool {
         matches!(self, Self::Fail)

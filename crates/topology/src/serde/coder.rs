@@ -44,6 +44,11 @@ impl<T: 'static> Coder<T> {
         self.serde.ordered()
     }
 
+    /// See [`Serde::partitioned_by`](crate::Serde::partitioned_by).
+    pub(crate) fn partitioned_by<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        self.serde.partitioned_by(bytes)
+    }
+
     /// True if the value stands for null.
     #[inline]
     pub(crate) fn is_null(&self, value: &T) -> bool {

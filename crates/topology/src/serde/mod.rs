@@ -86,6 +86,13 @@ pub trait Serde<T>: Send + Sync + 'static {
         false
     }
 
+    /// The part of a key's bytes that chooses the partition where records are written to a topic; `None`, the default: all of
+    /// them. For a windowed key it is the key without its window, so that all windows of a key are in one partition, as in Kafka
+    /// Streams.
+    fn partitioned_by<'a>(&self, _bytes: &'a [u8]) -> Option<&'a [u8]> {
+        None
+    }
+
     /// The number of bytes of every value, if [`List`] is to leave the lengths out. It MUST be `None`, the default, for what
     /// Kafka's list serializer writes with lengths: everything but short, int, long, float, double and UUID.
     fn constant_size(&self) -> Option<usize> {
@@ -116,6 +123,10 @@ impl<T: 'static, S: Serde<T> + ?Sized> Serde<T> for Arc<S> {
 
     fn ordered(&self) -> bool {
         (**self).ordered()
+    }
+
+    fn partitioned_by<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        (**self).partitioned_by(bytes)
     }
 
     fn constant_size(&self) -> Option<usize> {

@@ -45,6 +45,10 @@ impl<T: 'static, S: Serde<T>> Serde<Option<T>> for Nullable<S> {
         self.0.ordered()
     }
 
+    fn partitioned_by<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        self.0.partitioned_by(bytes)
+    }
+
     fn constant_size(&self) -> Option<usize> {
         self.0.constant_size()
     }

@@ -53,7 +53,7 @@ enum Layout {
 }
 
 impl<S> TimeWindowed<S> {
-    /// Windows of `size` milliseconds over the keys of `inner`.
+    /// Windows of `size` milliseconds over the keys of `inner`; of sliding windows the time difference.
     pub const fn new(inner: S, size: i64) -> Self {
         Self { inner, size, layout: Layout::Topic }
     }
@@ -81,7 +81,7 @@ impl<S> TimeWindowed<S> {
         }
         let (key, start) = self.split(bytes).ok_or_else(|| unreadable(TIME, bytes))?;
         let window = Windowed { key: (), start, end: start.saturating_add(self.size) };
-        if start < 0 || window.end <= start {
+        if !self.can_be(&window) {
             return Err(unreadable(TIME, bytes));
         }
         Ok(Some(window.with_key(self.inner.decode(key)?)))
@@ -90,6 +90,13 @@ impl<S> TimeWindowed<S> {
     /// The bytes of the key alone: they choose the partition, so that all windows of a key are in one.
     pub fn inner_key<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
         self.split(bytes).map(|(key, _)| key).ok_or_else(|| unreadable(TIME, bytes))
+    }
+
+    /// A window begins in 1970 at the earliest, and has a time in it: its start at least if its end belongs to it, as that of
+    /// sliding windows of no difference does, or if time ends before it would.
+    fn can_be<K>(&self, window: &Windowed<K>) -> bool {
+        let Windowed { start, end, .. } = *window;
+        start >= 0 && (end > start || (end == start && (self.size == 0 || end == i64::MAX)))
     }
 
     fn split<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], i64)> {
@@ -103,7 +110,7 @@ impl<S> TimeWindowed<S> {
 
 impl<K: 'static, S: Serde<K>> Serde<Windowed<K>> for TimeWindowed<S> {
     fn encode(&self, value: &Windowed<K>, out: &mut Vec<u8>) -> Result {
-        if value.start < 0 || value.end <= value.start {
+        if !self.can_be(value) {
             return Err(unwritable(TIME, value));
         }
         self.inner.encode(&value.key, out)?;
@@ -116,6 +123,10 @@ impl<K: 'static, S: Serde<K>> Serde<Windowed<K>> for TimeWindowed<S> {
 
     fn decode(&self, bytes: &[u8]) -> Result<Windowed<K>> {
         self.read(bytes)?.ok_or_else(|| unreadable(TIME, bytes))
+    }
+
+    fn partitioned_by<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        self.inner_key(bytes).ok()
     }
 
     /// The size of the windows is not in the bytes, and so does not count here.
@@ -184,6 +195,10 @@ impl<K: 'static, S: Serde<K>> Serde<Windowed<K>> for SessionWindowed<S> {
         self.read(bytes)?.ok_or_else(|| unreadable(SESSION, bytes))
     }
 
+    fn partitioned_by<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        self.inner_key(bytes).ok()
+    }
+
     fn identity(&self) -> SerdeId {
         around(&self.0, SerdeId::of::<Self>())
     }
@@ -241,6 +256,18 @@ mod tests {
         let instant = Windowed { key: String::new(), start: 5, end: 5 };
         assert!(time.encode(&instant, &mut out).is_err());
         assert!(session.encode(&instant, &mut out).is_ok());
+    }
+
+    #[test]
+    fn a_window_of_no_length_and_one_at_the_end_of_time_are_written() {
+        let mut out = Vec::new();
+        for (size, start) in [(0, 5), (0, 0), (10, i64::MAX), (10, i64::MAX - 3)] {
+            let serde = TimeWindowed::new(Utf8, size);
+            let key = Windowed { key: "a".to_owned(), start, end: start.saturating_add(size) };
+            out.clear();
+            serde.encode(&key, &mut out).unwrap();
+            assert_eq!(serde.decode(&out).unwrap(), key);
+        }
     }
 
     #[test]

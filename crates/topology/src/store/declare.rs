@@ -57,9 +57,12 @@ impl<K: 'static, V: 'static> StoreSpec<TtlKeyValue<K, V>> {
 
 impl<K: 'static, V: 'static> StoreSpec<Versioned<K, V>> {
     /// A store with all versions of each key's value. What was valid can be asked for, and put, as long as it is not older
-    /// than `history_retention` by event time.
+    /// than `history_retention` by event time; with none at all there are the latest versions.
     pub fn versioned(name: &str, history_retention: Duration, key: impl Serde<K>, value: impl Serde<V>) -> Self {
-        Self::new(name, serdes(key, value, Stamped::new)).kept_for("history retention", history_retention)
+        let mut spec = Self::new(name, serdes(key, value, Stamped::new));
+        let millis = if history_retention.is_zero() { 0 } else { spec.millis("history retention", history_retention) };
+        spec.def.retention = Some(Retention::of_millis(millis));
+        spec
     }
 }
 
@@ -128,7 +131,7 @@ impl<K: 'static, V: 'static> StoreSpec<SessionWithHeaders<K, V>> {
 impl<T: StoreKind> StoreSpec<T> {
     fn kept_for(mut self, what: &str, duration: Duration) -> Self {
         let millis = self.millis(what, duration);
-        self.def.retention = Some(Retention { millis, duplicates: false });
+        self.def.retention = Some(Retention::of_millis(millis));
         self
     }
 

@@ -89,6 +89,22 @@ pub struct Retention {
     pub millis: i64,
     /// A window store keeps all values that are put for one key and start.
     pub duplicates: bool,
+    /// A row is still there when exactly so much time has passed since its own; otherwise it is gone then.
+    pub inclusive: bool,
+    /// What was put into the store alone decides what has expired. Otherwise the task's stream time does as well.
+    pub by_puts: bool,
+}
+
+impl Retention {
+    /// Of rows that are gone when so much time has passed, by what was put or the task's stream time, whichever is later.
+    pub const fn of_millis(millis: i64) -> Self {
+        Self { millis, duplicates: false, inclusive: false, by_puts: false }
+    }
+
+    /// How much later (milliseconds) the store's time is than that of a row when the row is gone.
+    pub const fn gone_after(self) -> i64 {
+        self.millis.saturating_add(self.inclusive as i64)
+    }
 }
 
 /// Whether a store has a changelog.
@@ -118,8 +134,8 @@ pub struct StoreDef {
     pub kind: StoreType,
     /// For how long it keeps its rows; `None` for the kinds that keep them for ever.
     pub retention: Option<Retention>,
-    /// Its rows do not expire by the task's time but by what its node has [released](crate::Port::release), since it has to
-    /// forward them first: the store's time is the released window close and so many milliseconds. `None`: they expire by time.
+    /// Its node has to forward rows before they may expire: the store's time is at most the window close that the node has
+    /// [released](crate::Port::release) and so many milliseconds. `None`: it goes by time alone.
     pub hold: Option<i64>,
     /// The number of its sub-topology.
     pub sub: u32,

@@ -237,8 +237,8 @@ fn a_store_says_for_how_long_it_keeps_its_rows() {
     assert_eq!(
         retentions,
         [
-            (StoreType::Window, Some(Retention { millis: 9, duplicates: true })),
-            (StoreType::VersionedKeyValue, Some(Retention { millis: 7, duplicates: false })),
+            (StoreType::Window, Some(Retention { duplicates: true, ..Retention::of_millis(9) })),
+            (StoreType::VersionedKeyValue, Some(Retention::of_millis(7))),
             (StoreType::KeyValue, None),
         ]
     );

@@ -4,15 +4,14 @@
 
 mod support;
 
-mod behaviour;
 mod build_errors;
 mod key_bytes;
 mod names;
+mod optimize;
 mod processors;
 mod rows;
 mod sample;
 mod sessions;
-mod topics;
 mod ttl;
 mod value_kinds;
 mod verbs;

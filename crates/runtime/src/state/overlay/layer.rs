@@ -8,7 +8,7 @@ use super::hash::hash;
 use super::merge::{Index, Merged, Unapplied};
 use super::slab::{Slab, Slot, State};
 use super::small::Small;
-use super::{Overlay, Undo};
+use super::{Overlay, Superseded, Undo};
 
 impl Layer for Overlay {
     fn get<'a>(&'a mut self, base: &dyn Read, key: &[u8]) -> Result<Option<&'a [u8]>> {
@@ -26,7 +26,13 @@ impl Layer for Overlay {
         let number = self.slot_to_write(key);
         let slot = self.slots.at_mut(number);
         let (former, before) = (slot.state, slot.bytes());
-        if slot.open {
+        if slot.open && !self.options.caching {
+            self.superseded.push(Superseded {
+                slot: number,
+                value: std::mem::replace(&mut slot.value, value.map(Small::from)),
+                timestamp: std::mem::replace(&mut slot.timestamp, timestamp),
+            });
+        } else if slot.open {
             match (&mut slot.value, value) {
                 (Some(old), Some(new)) => old.assign(new),
                 (old, new) => *old = new.map(Small::from),

@@ -20,7 +20,7 @@ use hashbrown::HashTable;
 use millpond_store_api::{self as store, Read, SpaceId};
 
 use self::merge::Index;
-use self::slab::{Slab, State};
+use self::slab::{Slab, Slot, State};
 use self::small::Small;
 use super::budget::{Budget, Share};
 
@@ -65,6 +65,8 @@ pub struct Overlay {
     slots: Slab,
     /// Former states of the slots written since the last border, each slot once, in the order of first writes.
     undo: Vec<Undo>,
+    /// Without caching: what the record at hand wrote and wrote over, in order. The log has every write.
+    superseded: Vec<Superseded>,
     /// Pending slots in the order of first writes.
     pending: VecDeque<Pending>,
     /// So many of the first pending slots were fetched from memory ahead of their turn.
@@ -98,6 +100,13 @@ struct Undo {
     timestamp: i64,
 }
 
+/// A write that a later one of the same record has taken the place of.
+struct Superseded {
+    slot: u32,
+    value: Option<Small>,
+    timestamp: i64,
+}
+
 /// A pending slot and what was forwarded last.
 struct Pending {
     slot: u32,
@@ -124,6 +133,9 @@ impl Pending {
 }
 
 impl Overlay {
+    /// What the smallest pending entry costs, in bytes: a cache that has less is none.
+    pub const SMALLEST_ENTRY: usize = Slot::FIXED + size_of::<Pending>();
+
     /// An empty overlay, outside any budget.
     pub fn new(options: OverlayOptions) -> Self {
         Self {
@@ -131,6 +143,7 @@ impl Overlay {
             table: HashTable::new(),
             slots: Slab::default(),
             undo: Vec::new(),
+            superseded: Vec::new(),
             pending: VecDeque::new(),
             fetched: 0,
             logged: Vec::new(),
@@ -162,8 +175,8 @@ impl Overlay {
 
     /// The record is done: what it wrote is part of the commit interval.
     ///
-    /// Without caching every key that it wrote is logged: handed to `log` once, in the order of first writes. With caching
-    /// they are pending and nothing is handed over.
+    /// Without caching every write is logged: handed to `log`, those of one key in order. With caching they are pending and
+    /// nothing is handed over.
     #[inline]
     pub fn record_done(&mut self, log: &mut dyn FnMut(Entry<'_>)) {
         if !self.undo.is_empty() {
@@ -172,6 +185,10 @@ impl Overlay {
     }
 
     fn close_record(&mut self, log: &mut dyn FnMut(Entry<'_>)) {
+        for Superseded { slot, value, timestamp } in self.superseded.drain(..) {
+            let value = value.as_ref().map(Small::as_slice);
+            log(Entry { key: self.slots.at(slot).key.as_slice(), value, timestamp });
+        }
         for undo in self.undo.drain(..) {
             let slot = self.slots.at_mut(undo.slot);
             slot.open = false;
@@ -206,6 +223,7 @@ impl Overlay {
     }
 
     fn undo_record(&mut self) {
+        self.superseded.clear();
         let mut undo = std::mem::take(&mut self.undo);
         for former in undo.drain(..) {
             self.uncount(former.slot);
@@ -233,8 +251,8 @@ impl Overlay {
     /// Takes the oldest pending entry out, for the log and for whoever is downstream; false if there is none.
     ///
     /// The key is logged from now on, whatever comes of forwarding it, and what was taken out counts as forwarded last: a
-    /// put of the same key while it is forwarded makes it pending again, behind all others. A key that had no value when it
-    /// was last forwarded and has none now is passed over: nobody has heard of it.
+    /// put of the same key while it is forwarded makes it pending again, behind all others. Where old values are kept, a key
+    /// that had no value when it was last forwarded and has none now is passed over: nobody has heard of it.
     ///
     /// # Errors
     ///
@@ -245,7 +263,7 @@ impl Overlay {
         while let Some(entry) = self.pending.front() {
             let slot = self.slots.at(entry.slot);
             let had_value = match &entry.old {
-                Old::Unread if self.options.keep_old || slot.value.is_none() => {
+                Old::Unread if self.options.keep_old => {
                     out.old.set(None);
                     base.get(self.options.space, slot.key.as_slice(), &mut |value| out.old.set(Some(value)))?
                 }
@@ -285,7 +303,7 @@ impl Overlay {
         self.pending_bytes -= entry.bytes();
         self.uncount(entry.slot);
         let slot = self.slots.at_mut(entry.slot);
-        let heard_of = had_value || slot.value.is_some();
+        let heard_of = had_value || slot.value.is_some() || !self.options.keep_old;
         if heard_of {
             out.key.clear();
             out.key.extend_from_slice(slot.key.as_slice());

@@ -16,12 +16,14 @@ pub(crate) struct StoreTime {
     number: u16,
     retention: i64,
     observed: i64,
-    /// Its rows stay until its node lets go of them: neither its task's time nor what is put counts.
-    held: bool,
-    /// Takes what a view of a held store has observed.
-    put_aside: i64,
-    /// As it was at the last border.
-    observed_before: i64,
+    /// What its task has seen does not count.
+    by_puts: bool,
+    /// Its rows stay until its node lets go of them: its time is at most this. `None`: nobody holds them.
+    let_go: Option<i64>,
+    /// What is lent to a view: the time that counts.
+    lent: i64,
+    /// As it was at the last border: what was observed, and up to where its node has let go.
+    before: (i64, Option<i64>),
     refused: u64,
     /// Over the windowed space, of a store that has rows there beside its own space. Its writes are never logged: they
     /// follow from the records.
@@ -46,17 +48,18 @@ const NEVER: i64 = i64::MIN;
 impl StoreTime {
     /// For a store that has rows that expire; `None` for others.
     pub(super) fn of(plan: &StorePlan, number: u16, overlay: impl Fn(OverlayOptions) -> Overlay) -> Option<Box<Self>> {
-        let retention = plan.retention?.millis;
+        let kept = plan.retention?;
         let is_versioned = plan.kind == topology::StoreType::VersionedKeyValue;
         let is_ttl = plan.kind == topology::StoreType::TtlKeyValue;
         let options = OverlayOptions { space: WINDOWED, caching: false, keep_old: false };
         Some(Box::new(Self {
             number,
-            retention,
+            retention: kept.gone_after(),
             observed: NEVER,
-            held: plan.hold.is_some(),
-            put_aside: NEVER,
-            observed_before: NEVER,
+            by_puts: kept.by_puts,
+            let_go: plan.hold.map(|_| NEVER),
+            lent: NEVER,
+            before: (NEVER, plan.hold.map(|_| NEVER)),
             refused: 0,
             windowed: (is_versioned || is_ttl).then(|| overlay(options)),
             puts: (is_versioned && plan.changelog.is_some()).then(PutLog::default),
@@ -68,26 +71,27 @@ impl StoreTime {
 
     /// The greatest time that counts for its rows.
     pub(super) fn observed(&self) -> i64 {
-        self.observed
+        self.let_go.map_or(self.observed, |let_go| let_go.min(self.observed))
     }
 
     /// The task's time is at least this.
     pub(super) fn observe(&mut self, time: i64) {
-        if !self.held {
+        if !self.by_puts {
             self.observed = self.observed.max(time);
-            self.observed_before = self.observed_before.max(time);
+            self.before.0 = self.before.0.max(time);
         }
     }
 
     /// The node of a held store needs nothing any more that has expired by this time.
     pub(super) fn let_go(&mut self, time: i64) {
-        self.observed = self.observed.max(time);
+        self.let_go = self.let_go.map(|let_go| let_go.max(time));
     }
 
     /// Goes back to what the shard stands for.
     pub(super) fn reset(&mut self, observed: Option<i64>) {
         self.observed = observed.unwrap_or(NEVER);
-        (self.observed_before, self.refused) = (self.observed, 0);
+        self.let_go = self.let_go.map(|_| NEVER);
+        (self.lent, self.before, self.refused) = (NEVER, (self.observed, self.let_go), 0);
         if let Some(windowed) = &mut self.windowed {
             windowed.clear();
         }
@@ -100,21 +104,24 @@ impl StoreTime {
 
     /// For one access at the task's time.
     pub(super) fn access(&mut self, stream_time: i64) -> Expiry<'_> {
-        let observed = if self.held {
-            self.put_aside = self.observed;
-            &mut self.put_aside
-        } else {
+        self.take_back();
+        if !self.by_puts {
             self.observed = self.observed.max(stream_time);
-            &mut self.observed
-        };
+        }
+        self.lent = self.observed();
         Expiry {
             store: self.number,
             retention: self.retention,
-            observed,
+            observed: &mut self.lent,
             refused: &mut self.refused,
             windowed: self.windowed.as_mut().map(|overlay| overlay as _),
             puts: self.puts.as_mut(),
         }
+    }
+
+    /// What a view has observed since it was lent the time.
+    fn take_back(&mut self) {
+        self.observed = self.observed.max(self.lent);
     }
 
     /// A record is done: its puts go to `log`. Answers how many puts were refused.
@@ -128,7 +135,8 @@ impl StoreTime {
             }
             puts.clear();
         }
-        self.observed_before = self.observed;
+        self.take_back();
+        self.before = (self.observed, self.let_go);
         std::mem::take(&mut self.refused)
     }
 
@@ -140,13 +148,14 @@ impl StoreTime {
         if let Some(puts) = &mut self.puts {
             puts.clear();
         }
-        (self.observed, self.refused) = (self.observed_before, 0);
+        (self.observed, self.let_go) = self.before;
+        (self.lent, self.refused) = (NEVER, 0);
     }
 
     /// Whether a minute has passed in which rows were to be deleted.
     #[inline]
     pub(super) fn is_deletion_due(&self, stream_time: i64) -> bool {
-        let passed = Buckets::dead_below(self.observed.max(stream_time));
+        let passed = Buckets::dead_below(self.observed().max(stream_time));
         self.deleted_to.is_some_and(|deleted| Buckets::dead_below(deleted) < passed)
     }
 
@@ -172,6 +181,6 @@ impl StoreTime {
 
     /// Up to this time nothing of the store is asked for in the windowed space any more.
     pub(super) fn done_with(&self) -> i64 {
-        self.deleted_to.map_or(self.observed, |deleted| deleted.min(self.observed))
+        self.deleted_to.map_or(self.observed(), |deleted| deleted.min(self.observed()))
     }
 }

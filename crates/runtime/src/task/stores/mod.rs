@@ -119,10 +119,10 @@ fn layout(plan: &StorePlan, number: u16) -> RowLayout {
         StoreType::TtlKeyValue => RowLayout::Ttl { space, windowed, store, time_to_live: kept.millis },
         StoreType::VersionedKeyValue => RowLayout::Versioned { space, windowed, store, history: kept.millis },
         StoreType::Session | StoreType::SessionWithHeaders => {
-            RowLayout::Session { windowed, store, retention: kept.millis }
+            RowLayout::Session { windowed, store, retention: kept.gone_after() }
         }
         kind if kind.is_windowed() => {
-            RowLayout::Window { windowed, store, retention: kept.millis, duplicates: kept.duplicates }
+            RowLayout::Window { windowed, store, retention: kept.gone_after(), duplicates: kept.duplicates }
         }
         _ => RowLayout::KeyValue { space },
     }

@@ -106,7 +106,7 @@ fn form(plan: &StorePlan) -> String {
     match plan.retention {
         Some(retention) if plan.kind != StoreType::TtlKeyValue => {
             let duplicates = if retention.duplicates { "/duplicates" } else { "" };
-            format!("{kind}/{}{duplicates}", retention.millis)
+            format!("{kind}/{}{duplicates}", retention.gone_after())
         }
         _ => kind.to_owned(),
     }
@@ -146,11 +146,12 @@ mod tests {
             index: StoreIndex(0),
             name: name.into(),
             kind,
-            retention: retention.map(|millis| Retention { millis, duplicates: false }),
+            retention: retention.map(Retention::of_millis),
             hold: None,
             engine: None,
             format: ValueFormat::Plain,
             changelog: None,
+            reuses_source: false,
             former_changelog: None,
             caching: false,
             forwards: false,

@@ -297,12 +297,12 @@ impl MockStore {
             // A task that has seen nothing tells nothing.
             match self.hold {
                 Some(hold) => self.observed = released.map_or(i64::MIN, |close| close + hold),
-                None if stream_time >= 0 => self.observed = self.observed.max(stream_time),
+                None if stream_time >= 0 && !retention.by_puts => self.observed = self.observed.max(stream_time),
                 None => {}
             }
             Expiry {
                 store: self.number,
-                retention: retention.millis,
+                retention: retention.gone_after(),
                 observed: &mut self.observed,
                 refused: &mut self.refused,
                 windowed: self.windowed.as_mut().map(|layer| layer as &mut dyn Layer),

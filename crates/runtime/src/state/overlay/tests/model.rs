@@ -22,11 +22,16 @@ struct Model {
     logged: BTreeSet<Vec<u8>>,
     /// Keys of the record at hand, in the order of first writes.
     record: Vec<Vec<u8>>,
+    /// What the record at hand wrote and wrote over: key, value, time.
+    superseded: Vec<(Vec<u8>, Option<Vec<u8>>, i64)>,
     times: std::collections::BTreeMap<Vec<u8>, i64>,
 }
 
 impl Model {
     fn put(&mut self, key: &[u8], value: Option<&[u8]>, timestamp: i64) {
+        if self.record.iter().any(|k| k == key) {
+            self.superseded.push((key.to_vec(), self.view.get(key).cloned(), self.times[key]));
+        }
         match value {
             Some(value) => self.view.insert(key.to_vec(), value.to_vec()),
             None => self.view.remove(key),
@@ -127,7 +132,8 @@ impl Run {
         self.overlay.record_done(&mut |entry| {
             logged.push((entry.key.to_vec(), entry.value.map(<[u8]>::to_vec), entry.timestamp));
         });
-        let mut expected = Vec::new();
+        let superseded = std::mem::take(&mut self.model.superseded);
+        let mut expected = if self.options.caching { Vec::new() } else { superseded };
         for key in std::mem::take(&mut self.model.record) {
             if !self.options.caching {
                 let value = self.model.view.get(&key).cloned();
@@ -159,7 +165,7 @@ impl Run {
             }
             let key = self.model.pending.remove(0);
             let (new, old) = (self.model.view.get(&key).cloned(), self.model.forwarded.get(&key).cloned());
-            if new.is_some() || old.is_some() {
+            if new.is_some() || old.is_some() || !self.options.keep_old {
                 match &new {
                     Some(new) => self.model.forwarded.insert(key.clone(), new.clone()),
                     None => self.model.forwarded.remove(&key),
