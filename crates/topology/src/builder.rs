@@ -19,7 +19,7 @@ use crate::problem::{BuildError, ProblemKind};
 use crate::processor::Processor;
 use crate::record::Record;
 use crate::serde::{Coder, Serde};
-use crate::store::{KeyValue, StoreHandle, StoreKind, StoreSet, StoreSpec, TimestampedKeyValue};
+use crate::store::{KeyValue, StoreFormat, StoreHandle, StoreKind, StoreSet, StoreSpec, TimestampedKeyValue};
 use crate::topology::{SinkTopic, Topic, Topology};
 
 /// Defines a topology. Mistakes are collected and reported together by [`Builder::build`].
@@ -49,6 +49,22 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
+    /// In which format the DSL's tables and windows keep their rows: `dsl.store.format`. To be said before the first source is
+    /// added.
+    ///
+    /// With [`StoreFormat::Headers`], a row keeps the headers of its last update; they are in the changelog as well, and results
+    /// that a cache holds back come with them. Versioned tables and those with a time to live keep no headers.
+    pub fn store_format(&mut self, format: StoreFormat) -> &mut Self {
+        let mut graph = self.0.borrow_mut();
+        if let Some(first) = graph.nodes.first().map(|node| node.name.clone()) {
+            let message = format!("the format of stores is set after `{first}` was added; set it before all else");
+            graph.problem(ProblemKind::Store, message);
+        }
+        graph.format = format;
+        drop(graph);
+        self
+    }
+
     /// Reads a topic as a stream of records.
     pub fn stream<K: 'static, V: 'static>(&mut self, topic: &str, consumed: Consumed<K, V>) -> Stream<K, V> {
         self.stream_of(&[topic], consumed)

@@ -214,9 +214,27 @@ fn facts(graph: &Graph, origins: &[SerdeId]) -> Vec<Facts> {
         let mut parents = node.spec.parents.iter().map(|p| gives.get(*p).copied().unwrap_or(false)).peekable();
         let has_old = parents.peek().is_some() && parents.all(|p| p);
         gives.push(node.spec.old.gives || (node.spec.old.passes && has_old));
-        all.push(Facts { origin, wants_old, has_old });
+        let caches = if node.spec.awaits_drain { caches_above(graph, node) } else { Vec::new() };
+        all.push(Facts { origin, wants_old, has_old, caches });
     }
     all
+}
+
+/// The stores of the nodes above this one, up to their sources, which forward updates when they are drained.
+fn caches_above(graph: &Graph, node: &crate::graph::NodeDef) -> Vec<StoreIndex> {
+    let mut todo = node.spec.parents.clone();
+    let mut seen = vec![false; graph.nodes.len()];
+    let mut found = Vec::new();
+    while let Some(at) = todo.pop() {
+        let (Some(node), Some(seen)) = (graph.nodes.get(at), seen.get_mut(at)) else { continue };
+        if std::mem::replace(seen, true) {
+            continue;
+        }
+        let holds_back = |s: &&usize| graph.stores.get(**s).is_some_and(|s| s.owner == Some(at) && s.def.caching);
+        found.extend(node.spec.stores.iter().filter(holds_back).map(|store| StoreIndex(index(*store))));
+        todo.extend(&node.spec.parents);
+    }
+    found
 }
 
 fn sub_of(subs: &[u32], node: usize) -> u32 {

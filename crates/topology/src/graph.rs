@@ -10,7 +10,7 @@ use crate::node::{Build, CloneFn, EdgeFn, edge};
 use crate::optimize::{Optimization, ReusedTopic};
 use crate::problem::{Problem, ProblemKind};
 use crate::serde::SerdeId;
-use crate::store::StoreDef;
+use crate::store::{StoreDef, StoreFormat};
 use crate::topology::{OffsetReset, SinkTopic, Topic};
 
 /// A type, to be compared and to be named in a message.
@@ -89,6 +89,8 @@ pub(crate) struct NodeSpec {
     pub(crate) on_demand: Option<OnDemand>,
     /// It gives each message to one child only.
     pub(crate) routes: bool,
+    /// It has to know when caches above it hold nothing back: see [`Event::AllDrained`](crate::node::Event::AllDrained).
+    pub(crate) awaits_drain: bool,
     pub(crate) build: Build,
 }
 
@@ -105,6 +107,7 @@ impl NodeSpec {
             old: OldValues::default(),
             on_demand: None,
             routes: false,
+            awaits_drain: false,
             build,
         }
     }
@@ -117,6 +120,13 @@ impl NodeSpec {
     pub(crate) fn with_effect(mut self, effect: Effect) -> Self {
         self.effect = effect;
         self
+    }
+
+    /// It keeps a table's rows in this store, under keys that a serde of this identity writes.
+    pub(crate) fn keep_rows(&mut self, store: usize, key: SerdeId) {
+        self.stores.push(store);
+        self.lookup = Some((store, key));
+        self.old.gives = true;
     }
 }
 
@@ -190,6 +200,7 @@ pub(crate) struct Graph {
     /// Different for each builder of the process; handles carry it.
     pub(crate) id: u64,
     pub(crate) names: Names,
+    pub(crate) format: StoreFormat,
     pub(crate) nodes: Vec<NodeDef>,
     pub(crate) sources: Vec<SourceEntry>,
     pub(crate) sinks: Vec<SinkEntry>,
@@ -207,6 +218,7 @@ impl Default for Graph {
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             names: Names::default(),
+            format: StoreFormat::default(),
             nodes: Vec::new(),
             sources: Vec::new(),
             sinks: Vec::new(),
@@ -327,7 +339,12 @@ impl Graph {
         let (name, on_demand) = (node.name.clone(), node.spec.on_demand.take());
         if let Some(OnDemand { def, key, place }) = on_demand {
             let store = self.add_store(def, format!("`{name}`"));
-            self.owns_store(table, store, key);
+            if let Some(entry) = self.stores.get_mut(store) {
+                entry.owner = Some(table);
+            }
+            if let Some(node) = self.nodes.get_mut(table) {
+                node.spec.keep_rows(store, key);
+            }
             // It is empty: the node had no store.
             let _ = place.set(store);
             return Ok(());
@@ -339,18 +356,6 @@ impl Graph {
                 parents.into_iter().try_for_each(|parent| self.keep_rows(parent))
             }
             (false, false) => Err(name),
-        }
-    }
-
-    /// A table's node keeps its rows in a store.
-    fn owns_store(&mut self, node: usize, store: usize, key: SerdeId) {
-        if let Some(entry) = self.stores.get_mut(store) {
-            entry.owner = Some(node);
-        }
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.spec.stores = vec![store];
-            node.spec.lookup = Some((store, key));
-            node.spec.old.gives = true;
         }
     }
 

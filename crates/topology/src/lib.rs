@@ -36,15 +36,16 @@ mod serde;
 mod store;
 mod task;
 mod topology;
+mod transform;
 mod wiring;
 
 pub use builder::Builder;
 pub use context::{Child, Context, Init};
 pub use describe::{Description, NodeDescription, NodeRole, SubTopologyDescription};
 pub use dsl::{
-    Consumed, Deletes, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced, Repartitioned,
-    SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Table, TableKind, TimeWindows, Upserts,
-    WindowedStream, Windowing,
+    BufferConfig, Consumed, Deletes, Eager, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced,
+    Repartitioned, SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Strict, Suppressed, Table,
+    TableKind, TimeWindows, Until, UntilTimeLimit, UntilWindowCloses, Upserts, WindowedStream, Windowing,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};
@@ -67,12 +68,13 @@ pub use serde::{
 pub use store::{
     AggregateWithHeaders, AggregationWithHeaders, Expiring, KeyValue, ListValue, Listed, Logging, Mode, Plain,
     ReadOnly, Readable, Retention, Rows, Session, SessionView, SessionWithHeaders, Stamped, StampedWithHeaders,
-    StoreDef, StoreHandle, StoreKind, StoreRef, StoreSet, StoreSpec, StoreType, StoreView, TimestampedKeyValue,
-    TimestampedKeyValueWithHeaders, TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue, ValueAndTimestamp,
-    ValueTimestampHeaders, Values, Versioned, VersionedRecord, VersionedView, ViewSet, Window, WindowView,
-    WindowedRows, Writable,
+    StoreDef, StoreFormat, StoreHandle, StoreKind, StoreRef, StoreSet, StoreSpec, StoreType, StoreView,
+    TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue,
+    ValueAndTimestamp, ValueTimestampHeaders, Values, Versioned, VersionedRecord, VersionedView, ViewSet, Window,
+    WindowView, WindowedRows, Writable,
 };
 pub use task::TaskGraph;
 pub use topology::{
     InternalTopic, InternalTopicKind, OffsetReset, SinkDef, SinkTopic, SourceDef, SubTopology, Topic, Topology,
 };
+pub use transform::{RowContext, ValueTransformer};

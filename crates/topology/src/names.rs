@@ -25,9 +25,11 @@ pub(crate) mod prefix {
     pub(crate) const TABLE_SOURCE: &str = "KTABLE-SOURCE-";
     pub(crate) const TABLE_FILTER: &str = "KTABLE-FILTER-";
     pub(crate) const TABLE_MAP_VALUES: &str = "KTABLE-MAPVALUES-";
+    pub(crate) const TABLE_TRANSFORM_VALUES: &str = "KTABLE-TRANSFORMVALUES-";
     pub(crate) const TABLE_SELECT: &str = "KTABLE-SELECT-";
     pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
     pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";
+    pub(crate) const SUPPRESS: &str = "KTABLE-SUPPRESS-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
     /// Kafka Streams has no such operator.
     pub(crate) const LATE: &str = "KSTREAM-LATE-";

@@ -200,7 +200,9 @@ impl<P: Processor> Node<P::In> for ProcessorNode<P> {
                 self.timers.settle(keep);
                 Ok(())
             }
-            Event::Drained(_) => Err(Error::new(ErrorKind::Topology, "take a drained entry").at(&self.name)),
+            Event::Drained(_) | Event::AllDrained => {
+                Err(Error::new(ErrorKind::Topology, "take a drained entry").at(&self.name))
+            }
         }
     }
 }

@@ -145,12 +145,13 @@ pub(crate) struct Inner {
 }
 
 /// What a node's place in the graph says about it.
-#[derive(Clone, Copy)]
 pub(crate) struct Facts {
     pub(crate) origin: SerdeId,
     pub(crate) wants_old: bool,
     /// The parents all know the rows' old values.
     pub(crate) has_old: bool,
+    /// The stores above a node that awaits the drain which may hold updates back.
+    pub(crate) caches: Vec<StoreIndex>,
 }
 
 impl Topology {

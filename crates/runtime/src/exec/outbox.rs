@@ -72,6 +72,9 @@ impl Routes {
         key: &mut Vec<u8>,
     ) -> Result {
         let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
+        if !format.rows.is_logged(entry.key) {
+            return Ok(());
+        }
         let damaged = |e| Error::store("write a changelog record", e);
         let key = format.rows.key_to_log(entry.key, key).map_err(damaged)?;
         let change = Change { key, value: entry.value, timestamp: entry.timestamp };

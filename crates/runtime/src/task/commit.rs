@@ -296,6 +296,7 @@ impl Worker {
         }
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             (task.dirty, task.commit_requested) = (false, false);
+            task.tell_buffers(&*self.shared.ports.metrics);
         }
         self.collector.committed();
         let now = self.shared.ports.clock.now();
@@ -326,7 +327,7 @@ impl Task {
             let input = self
                 .inputs
                 .iter()
-                .find(|i| store.plan.reuses_source && store.plan.changelog.as_ref() == Some(&i.topic));
+                .find(|i| store.plan.reuses_source && store.plan.changelog.as_deref() == Some(&*i.topic));
             let end = input.map(|input| input.next).or(*end);
             if let (Some(topic), Some(end)) = (&store.plan.changelog, end) {
                 shard.metadata.set_changelog(topic, 0, self.id.partition, end);

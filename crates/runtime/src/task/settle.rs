@@ -113,6 +113,18 @@ impl Task {
         self.settle_other(cx, failure, "run a punctuation", subject, attempt)
     }
 
+    /// The border of what a node forwards when all caches above it are drained.
+    pub(super) fn settle_drained(
+        &mut self,
+        cx: &mut Processing<'_>,
+        outcome: Outcome,
+        attempt: u32,
+    ) -> Result<Settled> {
+        let Err(failure) = outcome else { return self.keep(cx, None).map(|()| Settled::Over) };
+        let subject = Subject::nobody(self.id, self.stream_time);
+        self.settle_other(cx, failure, "forward what was held back", subject, attempt)
+    }
+
     /// The border of an entry that came out of a cache. Its write stays.
     pub(super) fn settle_update(&mut self, cx: &mut Processing<'_>, outcome: Outcome, attempt: u32) -> Result<Settled> {
         let Err(failure) = outcome else { return self.keep(cx, None).map(|()| Settled::Over) };
@@ -190,10 +202,19 @@ impl Task {
             Failure::Error(e) => match e.kind() {
                 topology::ErrorKind::Store => (ErrorKind::Store, e.into()),
                 topology::ErrorKind::Topology => (ErrorKind::Config, e.into()),
+                topology::ErrorKind::Full => return self.full(op, e),
                 _ => (ErrorKind::Record, e.into()),
             },
         };
         Error::new(kind, op).with("task", self.id).caused_by(source)
+    }
+
+    #[cold]
+    fn full(&self, op: &'static str, error: topology::Error) -> Error {
+        Error::new(ErrorKind::Config, op)
+            .with("task", self.id)
+            .caused_by(error)
+            .remedy("let the buffer spill when it is full, or raise its limit")
     }
 }
 
@@ -223,7 +244,7 @@ fn stage_of(topology: &Topology, failure: &Failure) -> Option<ErrorStage> {
         topology::ErrorKind::Serialization if topology.sinks().iter().any(|s| Some(&*s.name) == at) => {
             Some(ErrorStage::Production)
         }
-        topology::ErrorKind::Store | topology::ErrorKind::Topology => None,
+        topology::ErrorKind::Store | topology::ErrorKind::Topology | topology::ErrorKind::Full => None,
         _ => Some(ErrorStage::Processing),
     }
 }

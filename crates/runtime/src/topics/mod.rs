@@ -206,7 +206,7 @@ fn value_format(kind: StoreType) -> ValueFormat {
         StoreType::TimestampedKeyValueWithHeaders | StoreType::TimestampedWindowWithHeaders => {
             ValueFormat::TimestampedWithHeaders
         }
-        StoreType::SessionWithHeaders => ValueFormat::AggregationWithHeaders,
+        StoreType::SessionWithHeaders | StoreType::SuppressionBuffer => ValueFormat::AggregationWithHeaders,
         _ => ValueFormat::Plain,
     }
 }

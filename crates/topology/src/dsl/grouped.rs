@@ -7,11 +7,12 @@ use std::sync::Arc;
 use crate::dsl::at::At;
 use crate::dsl::options::Materialized;
 use crate::dsl::repartition::{Cut, CutNames};
+use crate::dsl::row_store::declare_store;
 use crate::dsl::stream::missing;
-use crate::dsl::table::{Table, Upserts, declare_store};
+use crate::dsl::table::{Table, Upserts};
 use crate::dsl::windowed::Windowing;
 use crate::error::Result;
-use crate::graph::{Graph, NodeSpec, OldValues};
+use crate::graph::{Graph, NodeSpec};
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{Aggregate, AggregateNode, Count, Fold, Reduce, TableStore, TryAggregate};
@@ -161,19 +162,17 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
     ) -> Table<K, A, Upserts> {
         let Placed { at, store, name, materialized, value } = self.place(prefix, materialized);
         let store = declare_store(&at, store, &name, materialized);
-        let (fold, serdes, value) = (Arc::new(fold), store.serdes.clone(), value.map(Coder::value));
-        let (index, identity) = (store.index, serdes.key().identity());
+        let (fold, format, value) = (Arc::new(fold), store.format.clone(), value.map(Coder::value));
+        let (index, identity) = (store.index, format.lookup());
         let build: Build = Arc::new(move |b| {
-            let store = TableStore::build(b, index, serdes.clone());
+            let store = TableStore::build(b, index, format.clone());
             let (name, node, fold, value) = (b.name.clone(), b.node, fold.clone(), value.clone());
             Ok(Built::node(AggregateNode::<K, V, A, F> { name, node, fold, store, value, outs: b.outs()? }))
         });
         let mut spec = NodeSpec::processor(name, vec![at.node], build).keeping_key();
-        spec.stores = vec![index];
-        spec.lookup = Some((index, identity));
-        spec.old = OldValues { gives: true, ..OldValues::default() };
+        spec.keep_rows(index, identity);
         let node = at.graph().add::<Record<K, V>, Record<K, Change<A>>>(spec);
-        Table::of(at.moved(node), Some(store))
+        Table::of(at.moved(node), store)
     }
 }
 

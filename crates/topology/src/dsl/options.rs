@@ -186,6 +186,13 @@ pub(crate) enum Kept {
     TimeToLive(Duration),
 }
 
+impl Kept {
+    /// Rows are wanted that only a store can keep.
+    pub(crate) fn asks_for_store(self) -> bool {
+        self != Self::AsNeeded
+    }
+}
+
 impl<K, V> Default for Materialized<K, V> {
     fn default() -> Self {
         Self {

@@ -8,6 +8,7 @@ mod op;
 mod sink;
 mod source;
 mod split;
+mod suppress;
 mod table;
 mod table_aggregate;
 mod table_select;
@@ -25,10 +26,11 @@ pub(crate) use op::{
 pub(crate) use sink::{Partitioner, SinkNode, TopicChooser};
 pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
-pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode};
+pub(crate) use suppress::{Room, SuppressNode, SuppressSpec, Wait, WhenFull};
+pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode, TransformNode};
 pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, TryRemoveWith, Uncount};
 pub(crate) use table_select::{SelectFn, TableSelectNode};
-pub(crate) use table_store::TableStore;
+pub(crate) use table_store::{RowFormat, RowKind, TableStore};
 pub(crate) use windowed::{
     Emission, FoldRef, Merge, SessionAggregate, SessionRows, TrySessionAggregate, WindowRows, WindowedAggregation,
     WindowedNode,

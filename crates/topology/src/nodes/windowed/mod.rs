@@ -183,7 +183,7 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
                 None => Ok(()),
             },
             Event::Punctuate { .. } => self.tick(cx),
-            Event::SettleTimers { .. } => Err(Error::new(ErrorKind::Topology, "settle timers")),
+            Event::SettleTimers { .. } | Event::AllDrained => Err(Error::new(ErrorKind::Topology, "take an event")),
         }
     }
 }

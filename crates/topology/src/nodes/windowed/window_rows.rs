@@ -128,7 +128,7 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
         (new, old, time): (A, Option<A>, i64),
     ) -> Result<bool> {
         self.value.clear();
-        let some = self.serdes.serdes.values().write(time, &new, &mut self.value)?;
+        let some = Stamped::<A>::append(time, &new, self.serdes.serdes.values().coder(), &mut self.value)?;
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
         // The change is logged with the row's own time, as Kafka Streams does for timestamped stores.
