@@ -55,6 +55,9 @@ metrics! {
         RestoreTotal => "restore-total",
         /// Bytes read from changelogs into shards.
         RestoreBytesTotal => "restore-bytes-total",
+        /// Records written to changelogs whose brokers need not keep them, since they are older than the topic's retention: events of
+        /// long ago were read. Kafka Streams has no such metric.
+        ChangelogNotKeptTotal => "changelog-not-kept-records-total",
         /// Entries dropped from overlays to make room.
         CacheEvictedTotal => "cache-evicted-total",
         /// Commits made early because uncommitted state outgrew its limit.

@@ -9,6 +9,7 @@ use millpond_topology::{self as topology, Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::ChangelogRoute;
 use crate::handler::Origin;
 use crate::output::Collector;
 use crate::state::Entry;
@@ -39,7 +40,7 @@ pub(crate) struct Routes {
     /// The sinks that choose a topic for each record, and the names of their nodes.
     pub(crate) choosing: Vec<(SinkIndex, Arc<str>)>,
     /// By the task's stores; `None` for stores without a changelog.
-    pub(crate) changelogs: Vec<Option<(String, TopicId)>>,
+    pub(crate) changelogs: Vec<Option<ChangelogRoute>>,
     /// The task's partition: that of its changelogs.
     pub(crate) partition: i32,
     pub(crate) cut: CutBytes,
@@ -48,6 +49,11 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
+    /// Tells the changelogs the time.
+    pub(crate) fn look_at(&mut self, wall: i64) {
+        self.changelogs.iter_mut().flatten().for_each(|log| log.look_at(wall));
+    }
+
     /// Where a record goes whose sink has chosen this topic.
     fn met(&self, sink: SinkIndex, met: &Met, collector: &mut Collector) -> Result<SinkRoute> {
         let (_, node) = self.choosing.iter().find(|(s, _)| *s == sink).ok_or_else(|| unknown_sink(sink))?;
@@ -64,14 +70,14 @@ impl Routes {
     /// lent by an overlay that holds it for good, so it need not wait in the arena. `key` is where a key is written that is
     /// another one there.
     pub(crate) fn log(
-        &self,
+        &mut self,
         collector: &mut Collector,
         store: usize,
         format: LogFormat,
         entry: Entry<'_>,
         key: &mut Vec<u8>,
     ) -> Result {
-        let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
+        let Some(Some(route)) = self.changelogs.get_mut(store) else { return Ok(()) };
         if !format.rows.is_logged(entry.key) {
             return Ok(());
         }
@@ -88,8 +94,9 @@ impl Routes {
             let header = header.map_err(damaged)?;
             headers.push(Header { name: header.key, value: header.value });
         }
+        route.written(logged.timestamp);
         collector.send(&Outgoing {
-            topic: *topic,
+            topic: route.id,
             partition: self.partition,
             timestamp: logged.timestamp,
             key: Some(logged.key),

@@ -266,12 +266,12 @@ impl Worker {
         for changelog in &task.routes.changelogs {
             let end = match changelog {
                 None => None,
-                Some((topic, id)) => match self.collector.next_offset(*id, task.id.partition) {
+                Some(log) => match self.collector.next_offset(log.id, task.id.partition) {
                     Some(Some(next)) => Some(next),
                     // A report came without an offset: what was written ends where the log ends now. Without an answer the
                     // position stays where it was, and a restore reads the rest again.
                     asked if asked.is_some() || advance => {
-                        end_of(&mut *self.admin, topic, task.id.partition).ok().and_then(own)
+                        end_of(&mut *self.admin, &log.topic, task.id.partition).ok().and_then(own)
                     }
                     _ => None,
                 },
@@ -317,6 +317,7 @@ impl Task {
 
     /// `ends`: by store, the next offset of its changelog, where it moved.
     fn note_offsets(&mut self, ends: &[Option<i64>], wall: i64) {
+        self.routes.look_at(wall);
         let Some(stores) = self.stores.as_mut() else { return };
         let (stores, shards) = stores.parts_mut();
         for (store, end) in stores.iter_mut().zip(ends) {

@@ -257,6 +257,7 @@ impl Task {
     /// It begins to run, or goes on with it.
     pub(crate) fn begin_reading(&mut self, wall: i64) {
         self.read_at = wall;
+        self.routes.look_at(wall);
     }
 
     /// Calls all punctuations of a clock that are due. Each is atomic like a record; it has no record to skip, so a failed one

@@ -162,7 +162,7 @@ impl Task {
     pub(super) fn keep(&mut self, cx: &mut Processing<'_>, input: Option<usize>) -> Result {
         self.timers.record_done();
         let collector = &mut *cx.collector;
-        let (routes, key, mut logged) = (&self.routes, &mut self.log_key, Ok(()));
+        let (routes, key, mut logged) = (&mut self.routes, &mut self.log_key, Ok(()));
         if !self.outbox.is_empty() {
             let origin = Origin { task: self.id, input: input.and_then(|at| self.inputs.get(at)) };
             if let Err(error) = self.outbox.hand_over(collector, routes, origin) {

@@ -39,7 +39,12 @@ pub(crate) fn resolve(
     partitions.extend(wanted.iter().map(|t| (t.name.clone(), t.partitions)));
     let counted = |topic: &String| partitions.get(topic).map(|count| (topic.clone(), *count));
     let dead_letters = dead_letters.iter().filter_map(counted).collect();
-    let subs = (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect();
+    let numbers = 0..topology.sub_topologies().len();
+    let mut subs: Vec<_> = numbers.map(|n| sub_plan(topology, n, app, &partitions)).collect();
+    for store in subs.iter_mut().flat_map(|sub| &mut sub.stores) {
+        let changelog = wanted.iter().find(|topic| Some(&topic.name) == store.changelog.as_ref());
+        store.changelog_keeps = changelog.and_then(InternalTopic::deletes_after_ms);
+    }
     Ok(Plan { subs, position_headers: settings.position_headers, dead_letters })
 }
 
@@ -165,6 +170,7 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             format: value_format(def.kind),
             former_changelog: changelog_of(def, reuses_source),
             changelog: reused.or_else(|| changelog_of(def, true)),
+            changelog_keeps: None,
             reuses_source,
             caching: def.caching,
             forwards: def.owner.is_some(),

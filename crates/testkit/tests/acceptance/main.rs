@@ -23,6 +23,7 @@ mod stores;
 mod streams;
 mod support;
 mod suppress;
+mod suppress_windows;
 mod tables;
 mod time;
 mod transforms;

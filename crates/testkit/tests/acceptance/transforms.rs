@@ -193,7 +193,7 @@ fn materialized_without_a_name_keeps_nothing_and_uses_up_a_number_as_kafka_strea
             rows.filter_materialized(|_, _| true, serde()).map_values_materialized(|v| v, serde()).map_values(|v| v);
     });
     assert!(topology.stores().is_empty());
-    let text = topology.describe();
+    let text = topology.describe().to_string();
     for name in ["KTABLE-FILTER-0000000004", "KTABLE-MAPVALUES-0000000006", "KTABLE-MAPVALUES-0000000007"] {
         assert!(text.contains(name), "{name}: {text}");
     }

@@ -85,7 +85,7 @@ fn b046_a_versioned_table_puts_late_updates_in_their_place_and_tells_aggregates_
             assert_eq!(*found.lock().unwrap(), [version("new", 20), None, version("old", 10), None]);
             found.lock().unwrap().clear();
         }
-        assert_eq!(driver.store("rows", Utf8, Utf8).get_with_timestamp("k"), Some(("new".to_owned(), 20)));
+        assert_eq!(driver.versioned_store("rows", Utf8, Utf8).all(), [("k".to_owned(), "new".to_owned(), 20)]);
         assert_eq!(driver.store("counts", Utf8, I64).all(), kvs(&[("new", 1)]));
         let counted = driver.output("counts", Utf8, I64);
         assert_eq!(counted.read_key_values(), kvs(&[("new", 1)]));
@@ -152,11 +152,11 @@ fn aggregates_and_other_tables_can_be_versioned() {
     let out = driver.output("out", Utf8, Utf8).read_all();
     let out: Vec<_> = out.into_iter().map(|r| (r.value, r.timestamp)).collect();
     assert_eq!(out, [("a".to_owned(), 10), ("b".to_owned(), 10), ("cc".to_owned(), 20)]);
-    assert_eq!(driver.store("lengths", Utf8, I64).get_with_timestamp("k"), Some((2, 20)));
-    assert_eq!(driver.store("others", Utf8, Utf8).get_with_timestamp("k"), Some(("cc".to_owned(), 20)));
-    assert_eq!(driver.store("grouped", Utf8, Utf8).all(), kvs(&[("a", "a".to_owned()), ("cc", "cc".to_owned())]));
+    assert_eq!(driver.versioned_store("lengths", Utf8, I64).all(), [("k".to_owned(), 2, 20)]);
+    assert_eq!(driver.versioned_store("others", Utf8, Utf8).all(), [("k".to_owned(), "cc".to_owned(), 20)]);
+    assert_eq!(driver.versioned_store("grouped", Utf8, Utf8).all().len(), 2);
     driver.restart_without_state().unwrap();
-    assert_eq!(driver.store("lengths", Utf8, I64).get_with_timestamp("k"), Some((2, 20)));
+    assert_eq!(driver.versioned_store("lengths", Utf8, I64).all(), [("k".to_owned(), 2, 20)]);
 }
 
 #[test]

@@ -276,12 +276,12 @@ fn row(kind: StoreType, (key_kind, value_kind): (KeyKind, Kind), key: &[u8], val
     match kind {
         StoreType::Window | StoreType::TimestampedWindow | StoreType::TimestampedWindowWithHeaders => {
             let (key, tail) = split(12)?;
-            row.key = Key::read(key_kind, Some(key))?;
+            row.key = Key::read(KeyKind::Plain(key_kind.inner()), Some(key))?;
             row.start = Some(number(tail)?);
         }
         StoreType::Session | StoreType::SessionWithHeaders => {
             let (key, tail) = split(16)?;
-            row.key = Key::read(key_kind, Some(key))?;
+            row.key = Key::read(KeyKind::Plain(key_kind.inner()), Some(key))?;
             (row.end, row.start) = (Some(number(tail)?), Some(number(tail.get(8..).unwrap_or_default())?));
         }
         _ => row.key = Key::read(key_kind, Some(key))?,

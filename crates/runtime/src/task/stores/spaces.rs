@@ -152,6 +152,7 @@ mod tests {
             format: ValueFormat::Plain,
             changelog: None,
             reuses_source: false,
+            changelog_keeps: None,
             former_changelog: None,
             caching: false,
             forwards: false,

@@ -26,6 +26,7 @@ fn plan(name: &str, index: u32, kind: StoreType, retention: Option<i64>) -> Stor
         format: ValueFormat::Plain,
         changelog: Some(format!("{name}-changelog")),
         reuses_source: false,
+        changelog_keeps: None,
         former_changelog: None,
         caching: false,
         forwards: false,

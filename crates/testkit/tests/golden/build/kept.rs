@@ -25,7 +25,7 @@ impl Cx<'_> {
     }
 
     /// What the options of all stores are.
-    fn store<K: 'static, V: 'static>(&self, kept: Kept) -> Materialized<K, V> {
+    pub(super) fn store<K: 'static, V: 'static>(&self, kept: Kept) -> Materialized<K, V> {
         let Kept { store, engine, logging, cache, topic_config, .. } = kept;
         let mut m = match store {
             Some(name) => Materialized::named(name),

@@ -5,6 +5,7 @@ mod kept;
 mod process;
 mod stream;
 mod table;
+mod windowed;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -43,7 +44,6 @@ pub(crate) struct Built {
 pub(crate) struct Formats {
     pub(crate) sources: BTreeMap<String, (Kind, Kind)>,
     pub(crate) sinks: BTreeMap<String, (KeyKind, Kind)>,
-    /// Of stores, the keys without their windows.
     pub(crate) stores: BTreeMap<String, (KeyKind, Kind)>,
 }
 
