@@ -9,7 +9,6 @@ mod dsl;
 mod errors;
 mod expired;
 mod failing;
-mod final_results;
 mod grouped_tables;
 mod kinds;
 mod memory;
