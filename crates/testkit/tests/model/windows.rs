@@ -80,8 +80,8 @@ fn time_windows(records: &[Rec], windows: Windows, shape: (i64, i64), fold: Fold
 /// For each record the window that ends with it, or the first one if that would begin before 1970; and the one that begins
 /// right behind it, if anything is in it.
 ///
-/// A record for which the window that it ends is closed may still lie in an open one that a later record has made. What it
-/// makes of windows that come later is not said anywhere: then nothing is certain.
+/// A record for which the window that it ends is closed may still lie in an open one that a later record has made, or make the
+/// one that begins behind it. What becomes of it in windows that come later is not said anywhere: then nothing is certain.
 fn sliding_windows(records: &[Rec], windows: Windows, difference: i64, fold: Fold, step: StepId) -> Windowed {
     let (mut updates, mut late, mut certain) = (Vec::new(), Vec::new(), true);
     let left = |time: i64| ((time - difference).max(0), (time - difference).max(0) + difference);
@@ -100,7 +100,7 @@ fn sliding_windows(records: &[Rec], windows: Windows, difference: i64, fold: Fol
     for (n, rec) in records.iter().enumerate() {
         if !is_open(n, left(rec.time)) {
             late.push(rec.clone());
-            certain &= !is_open(n, (rec.time, rec.time + difference));
+            certain &= !is_open(n, (rec.time + 1, rec.time + 1 + difference));
         }
         let (before, now) = (content(n, &rec.key), content(n + 1, &rec.key));
         for (nth, (window, members)) in now.iter().filter(|(window, now)| before.get(window) != Some(now)).enumerate() {
