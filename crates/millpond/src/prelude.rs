@@ -23,6 +23,11 @@ pub use millpond_topology::{
     TtlKeyValue, ValueAndTimestamp, ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord, Window, Windowed,
 };
 
+#[cfg(feature = "postcard")]
+pub use millpond_topology::Postcard;
+#[cfg(feature = "prost")]
+pub use millpond_topology::Protobuf;
+
 // Serdes, and what makes one.
 pub use millpond_topology::{
     Bool, ByteArray, F32, F64, I16, I32, I64, Json, List, Nullable, Serde, SessionWindowed, TimeWindowed, U64, Utf8,

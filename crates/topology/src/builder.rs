@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::context::Init;
 use crate::dsl::{
-    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, UpdateNames, add_sink_to, declare,
+    At, Consumed, Deletes, Kept, Materialized, Produced, Shared, Stream, Table, UpdateNames, add_sink_to, declare,
     processor_spec, table_of_updates,
 };
 use crate::error::Result;
@@ -307,7 +307,8 @@ fn reusable<K: 'static, V: 'static>(
     let (key, value) = (consumed.key.identity(), consumed.value.identity());
     let same_key = key.is_same(materialized.key.as_ref().map_or(key, |k| k.identity()));
     let same_value = materialized.value.as_ref().is_none_or(|v| v.identity().is_same(value));
-    if !(same_key && same_value && consumed.extractor.keeps_times()) {
+    let all = materialized.kept == Kept::AsNeeded;
+    if !(same_key && same_value && all && consumed.extractor.keeps_times()) {
         return None;
     }
     let (key, value) = (Coder::key(consumed.key.clone()), Coder::value(consumed.value.clone()));

@@ -15,21 +15,20 @@ const MAX_DEPTH: usize = 500;
 
 /// Checks a definition as a whole and freezes it.
 pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
-    let order = order(&graph);
-    check_shape(&mut graph, &order);
+    let defined = order(&graph);
+    check_shape(&mut graph, &defined);
     check_fan_out(&mut graph);
     check_parents(&mut graph);
     let users = store_users(&graph);
     check_stores(&mut graph, &users);
     check_names(&mut graph);
-    if graph.problems.is_empty() && graph.optimization.merge {
-        merge_repartitions(&mut graph);
-    }
     if !graph.problems.is_empty() {
         return Err(BuildError::new(graph.problems));
     }
-    // What was merged has another place.
-    let (order, users) = (self::order(&graph), store_users(&graph));
+    if graph.optimization.merge {
+        merge_repartitions(&mut graph);
+    }
+    let (order, users) = (order(&graph), store_users(&graph));
     let node_subs = number(&graph);
     let origins = origins(&graph);
     let facts = facts(&graph, &origins);
@@ -44,7 +43,7 @@ pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
 
 /// The nodes, parents before their children: in the order they were added, but for those that take what windows defined later
 /// put aside.
-fn order(graph: &Graph) -> Vec<usize> {
+pub(crate) fn order(graph: &Graph) -> Vec<usize> {
     let mut waits_for: Vec<usize> = graph.nodes.iter().map(|n| n.spec.parents.len()).collect();
     let mut ready: BTreeSet<usize> = waits_for.iter().enumerate().filter(|(_, n)| **n == 0).map(|(at, _)| at).collect();
     let mut order = Vec::with_capacity(graph.nodes.len());

@@ -51,6 +51,17 @@ pub(crate) struct OldValues {
     pub(crate) gives: bool,
 }
 
+/// What a node does to the records that it forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// They are those it has received, or some of them.
+    Nothing,
+    /// The key may be another one.
+    Key,
+    /// The key is the same, all else may be different.
+    Value,
+}
+
 /// A store that a table's node gets as soon as something needs its rows.
 pub(crate) struct OnDemand {
     pub(crate) def: StoreDef,
@@ -62,17 +73,6 @@ pub(crate) struct OnDemand {
 
 /// The place of a node's store among those of the topology; empty as long as it has none.
 pub(crate) type StorePlace = Arc<OnceLock<usize>>;
-
-/// What a node does to the records that it forwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// They are those it has received, or some of them.
-    Nothing,
-    /// The key may be another one.
-    Key,
-    /// The key is the same, all else may be different.
-    Value,
-}
 
 /// A node, as it is added.
 pub(crate) struct NodeSpec {

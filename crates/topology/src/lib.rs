@@ -5,7 +5,7 @@
 //! | define a program | [`Topology::builder`], [`Builder`]; streams and tables: [`Stream`], [`Table`] |
 //! | write user code with state | [`Processor`], [`Context`]; stores: [`StoreSpec`], [`StoreHandle`], [`StoreRef`] |
 //! | read and write stores | [`StoreView`], [`WindowView`], [`SessionView`], [`VersionedView`]; their scans: [`Rows`], [`WindowedRows`] |
-//! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], [`Nullable`], [`List`], [`TimeWindowed`] |
+//! | turn values into bytes | [`Serde`]; [`Utf8`], [`I64`], [`Json`], `Postcard` and `Protobuf` (features `postcard`, `prost`), [`Nullable`], [`List`], [`TimeWindowed`] |
 //! | run a topology | [`Topology::task`] makes a [`TaskGraph`]; it talks to a [`Port`] |
 //! | see it as text, as a chart, as JSON | [`Topology::describe`] |
 //! | know what topics it needs | [`Topology::internal_topics`], [`Topology::partitions`] |
@@ -43,9 +43,10 @@ pub use builder::Builder;
 pub use context::{Child, Context, Init};
 pub use describe::{Description, NodeDescription, NodeRole, SubTopologyDescription};
 pub use dsl::{
-    BufferConfig, Consumed, Deletes, Eager, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced,
-    Repartitioned, SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Strict, Suppressed, Table,
-    TableKind, TimeWindows, Until, UntilTimeLimit, UntilWindowCloses, Upserts, WindowedStream, Windowing,
+    BufferConfig, CogroupedStream, Consumed, Deletes, Eager, EmitStrategy, Grouped, GroupedStream, GroupedTable,
+    Materialized, Produced, Repartitioned, SessionWindowedCogroup, SessionWindowedStream, SessionWindows,
+    SlidingWindows, Split, Stream, Strict, Suppressed, Table, TableKind, TimeWindows, Until, UntilTimeLimit,
+    UntilWindowCloses, Upserts, WindowedCogroup, WindowedStream, Windowing,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};
@@ -61,6 +62,10 @@ pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};
 pub use put_log::{LoggedPut, PutLog};
 pub use record::{Change, FixedKeyRecord, Record, RecordContext};
+#[cfg(feature = "postcard")]
+pub use serde::Postcard;
+#[cfg(feature = "prost")]
+pub use serde::Protobuf;
 pub use serde::{
     Bool, ByteArray, ChangeSerde, F32, F64, I16, I32, I64, Json, List, LossyUtf8, Nullable, Serde, SerdeId,
     SessionWindowed, TimeWindowed, U64, Utf8, UuidText, Void, Windowed,

@@ -48,6 +48,11 @@ use crate::port::{NodeIndex, Port, Schedule, TimerId};
 ///     .to("fresh-orders", Produced::with(Utf8, Utf8));
 /// # builder.build().unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a processor",
+    label = "the supplier makes a `{Self}`, which does not implement `Processor`",
+    note = "a supplier answers `Ok(processor)`, where the processor implements `millpond_topology::Processor` and is `Send`"
+)]
 pub trait Processor: Sized + Send + 'static {
     /// What it receives, such as `Record<String, i64>`.
     type In: 'static;

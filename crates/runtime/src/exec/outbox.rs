@@ -175,14 +175,18 @@ impl Outbox {
         for held in &self.held {
             let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
             let (key, value) = (bytes(&held.key), bytes(&held.value));
+            let chosen;
             let target = match &held.topic {
-                Some(met) => Arc::new(routes.met(held.sink, met, collector)?),
+                Some(met) => {
+                    chosen = Arc::new(routes.met(held.sink, met, collector)?);
+                    &chosen
+                }
                 None => {
                     let route = routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref);
-                    Arc::clone(route.ok_or_else(|| unknown_sink(held.sink))?)
+                    route.ok_or_else(|| unknown_sink(held.sink))?
                 }
             };
-            let partition = choose(&target, held.partition, bytes(&held.partitioned_by).or(key), &mut round_robin)?;
+            let partition = choose(target, held.partition, bytes(&held.partitioned_by).or(key), &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
             headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
             if target.tagged {
@@ -193,7 +197,7 @@ impl Outbox {
             if target.tagged {
                 collector.send(&record)?
             } else {
-                collector.send_output(&record, &target, origin)?
+                collector.send_output(&record, target, origin)?
             };
         }
         self.round_robin = round_robin;

@@ -10,9 +10,9 @@ use millpond_runtime::{Counter, Guarantee};
 use millpond_testkit::{Driver, DriverBuilder, RawRecord, TestRecord};
 use millpond_topology::{
     AggregationWithHeaders, Consumed, Context, Headers, I64, ListValue, Produced, Record, Result, Session,
-    SessionWindowed, SessionWithHeaders, StoreKind, StoreRef, StoreSpec, TimeWindowed, TimestampedKeyValueWithHeaders,
-    TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue, Utf8, ValueAndTimestamp, ValueTimestampHeaders,
-    Versioned, Window, Windowed,
+    SessionWithHeaders, StoreKind, StoreRef, StoreSpec, TimestampedKeyValueWithHeaders, TimestampedWindow,
+    TimestampedWindowWithHeaders, TtlKeyValue, Utf8, ValueAndTimestamp, ValueTimestampHeaders, Versioned, Window,
+    Windowed,
 };
 
 use crate::support::{BOTH, Closure, assert_names, builder, closure, pipe};

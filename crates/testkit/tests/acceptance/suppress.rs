@@ -427,7 +427,14 @@ fn what_cannot_be_suppressed_is_refused() {
             let _ = table.clone().suppress(limit);
         }
     };
-    let cases: [(&dyn Fn(&mut Builder), ProblemKind, &[&str]); 3] = [
+    let versioned = |b: &mut Builder| {
+        let versions = Materialized::named("t").history_retention(ms(100));
+        let _ = b
+            .table_materialized("in", Consumed::with(Utf8, Utf8), versions)
+            .suppress(Suppressed::until_time_limit(ms(1), BufferConfig::unbounded()).named("limit"));
+    };
+    let cases: [(&dyn Fn(&mut Builder), ProblemKind, &[&str]); 4] = [
+        (&versioned, ProblemKind::Shape, &["`limit`", "versioned table"]),
         (&windowed, ProblemKind::Shape, &["`final`", "not made of windows", "suppress the aggregation itself"]),
         (&no_serde, ProblemKind::MissingSerde, &["`suppress`", "(`limit`)", "`Materialized`"]),
         (&twice, ProblemKind::Clash, &["limit-store", "`limit`"]),

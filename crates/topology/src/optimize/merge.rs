@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::freeze::order;
 use crate::graph::{CutEnds, Effect, Graph, NodeDef, NodeKind};
 
 /// Moves and merges repartitions, and puts the nodes into an order again in which parents come first.
@@ -143,7 +144,7 @@ fn copy_clone(graph: &mut Graph, from: usize, to: usize) {
 
 /// Leaves out what is gone, and numbers the rest so that parents come before their children: otherwise as they were.
 fn renumber(graph: &mut Graph, gone: &Gone) {
-    let order = order(&graph.nodes, &gone.nodes);
+    let order: Vec<usize> = order(graph).into_iter().filter(|n| !gone.nodes.contains(n)).collect();
     let mut place: Vec<Option<usize>> = vec![None; graph.nodes.len()];
     for (new, old) in order.iter().enumerate() {
         if let Some(slot) = place.get_mut(*old) {
@@ -175,22 +176,4 @@ fn renumber(graph: &mut Graph, gone: &Gone) {
     graph.stores.iter_mut().for_each(|s| s.owner = s.owner.and_then(at));
     let mut number = 0..;
     graph.repartitions.retain(|_| number.next().is_some_and(|n| !gone.repartitions.contains(&n)));
-}
-
-/// The nodes that stay, parents first; of those that could be next the one that was first before.
-fn order(nodes: &[NodeDef], gone: &[usize]) -> Vec<usize> {
-    let mut open: Vec<usize> = (0..nodes.len()).filter(|n| !gone.contains(n)).collect();
-    let mut done = vec![false; nodes.len()];
-    let mut order = Vec::with_capacity(open.len());
-    let is_done = |done: &[bool], parent: usize| done.get(parent).copied().unwrap_or(false);
-    while let Some(next) =
-        open.iter().position(|n| nodes.get(*n).is_some_and(|n| n.spec.parents.iter().all(|p| is_done(&done, *p))))
-    {
-        let node = open.remove(next);
-        order.push(node);
-        if let Some(done) = done.get_mut(node) {
-            *done = true;
-        }
-    }
-    order
 }

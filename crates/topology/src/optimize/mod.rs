@@ -37,7 +37,8 @@ impl Optimization {
     /// are aborted later, a restore leaves them out.
     ///
     /// A table keeps a changelog of its own where the topic's bytes are not the store's: if its key's serde has no
-    /// [identity](crate::Serde::identity), if `Materialized` names other serdes than `Consumed`, and if event times come from an
+    /// [identity](crate::Serde::identity), if `Materialized` names other serdes than `Consumed`,
+    /// if it keeps a history or lets rows live for a time, and if event times come from an
     /// extractor other than [`skip_invalid_timestamps`](crate::Consumed::skip_invalid_timestamps).
     pub const REUSE_KTABLE_SOURCE_TOPICS: Self = Self { reuse: true, merge: false };
 

@@ -9,7 +9,9 @@ mod windowed;
 
 use std::collections::{BTreeMap, HashMap};
 
-use millpond_topology::{BuildError, Builder, Consumed, GroupedStream, GroupedTable, Stream, Topology};
+use millpond_topology::{
+    BuildError, Builder, Consumed, GroupedStream, GroupedTable, Optimization, StoreFormat, Stream, Topology,
+};
 
 use crate::case::{self, Config, Extractor};
 use crate::op::{Kept, Line, Op};
@@ -95,17 +97,18 @@ struct Interpreter<'a> {
 }
 
 pub(crate) fn build(case: &case::Topology) -> Result<Built> {
-    if case.config.optimize {
-        return Err(Stop::Waits("optimisation"));
-    }
-    if case.config.store_format.is_some() {
-        return Err(Stop::Waits("the format of stores"));
-    }
     if case.ops.iter().any(|line| matches!(line.op, Op::Join(_))) {
         return Err(Stop::Waits("joins"));
     }
     let nodes = nodes(&case.ops);
-    let mut it = Interpreter { case, builder: Topology::builder(), made: HashMap::new(), formats: Formats::default() };
+    let mut builder = Topology::builder();
+    if case.config.optimize {
+        builder.optimize(Optimization::ALL);
+    }
+    if let Some(case::StoreFormat::Headers) = case.config.store_format {
+        builder.store_format(StoreFormat::Headers);
+    }
+    let mut it = Interpreter { case, builder, made: HashMap::new(), formats: Formats::default() };
     for (at, node) in nodes.iter().enumerate() {
         let later: Vec<&String> = nodes.iter().skip(at + 1).flat_map(|node| &node.inputs).collect();
         it.node(node, &later)?;
@@ -177,7 +180,10 @@ impl Interpreter<'_> {
                 let consumed = self.consumed(cx, *key, *value);
                 cx.formats.sources.insert(topic.clone(), (*key, *value));
                 let kind = KeyKind::Plain(*key);
-                let table = self.builder.table_materialized(topic, consumed, cx.materialized(kind, *value)?);
+                let table = match cx.kept {
+                    Some(_) => self.builder.table_materialized(topic, consumed, cx.materialized(kind, *value)?),
+                    None => self.builder.table(topic, consumed),
+                };
                 Made::Table(Tabled::boxed(table, kind, *value))
             }
             // Nothing that reads a topic as a whole takes a versioned store.

@@ -1,99 +1,25 @@
 //! Suppression: updates of a table wait in a buffer until they are due.
 
-use std::cell::Cell;
+mod buffer;
+mod wait;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use millpond_store_api as store;
-use store::{BufferScratch, BufferTotals, BufferValue, ContextHeaders, KeyBuffer, UpdateContext};
+use store::{BufferTotals, BufferValue};
 
-use crate::dsl::Closing;
+use self::buffer::{Buffer, Waiting};
+pub(crate) use self::wait::{Room, Wait, WhenFull};
 use crate::error::{Error, ErrorKind, Result};
-use crate::headers::{Header, Headers};
+use crate::headers::Header;
 use crate::node::{BuildCx, Event, Node, Outs, TaskCx};
-use crate::port::{Dropped, LayerSpace, NodeIndex, Port, Schedule, StoreIndex};
+use crate::port::{Dropped, NodeIndex, Schedule, StoreIndex};
 use crate::record::{Change, Record};
 use crate::serde::Coder;
 
-/// What an update waits for.
-#[derive(Clone, Copy)]
-pub(crate) enum Wait {
-    /// Until so many milliseconds of event time have passed since the first update of its row.
-    TimeLimit { limit: i64, idle_after: Option<i64> },
-    /// Until its window takes no more records: by the rule of the aggregation itself.
-    WindowCloses(Closing),
-}
-
-impl Wait {
-    /// What a node that has seen this event time lets through: all that is [due](Self::is_due) then.
-    fn reached(self, time: i64) -> i64 {
-        match self {
-            Self::TimeLimit { limit, .. } => time.saturating_sub(limit),
-            Self::WindowCloses(closing) => closing.close_at(time),
-        }
-    }
-
-    /// Whether what waits since this time, or for a window with this end, is let through.
-    fn is_due(self, time: i64, reached: i64) -> bool {
-        match self {
-            Self::TimeLimit { .. } => time <= reached,
-            Self::WindowCloses(closing) => closing.is_closed(time, reached),
-        }
-    }
-
-    /// What is let through is final: said once, and not of rows that are gone.
-    fn is_final(self) -> bool {
-        matches!(self, Self::WindowCloses(_))
-    }
-
-    fn idle_after(self) -> Option<i64> {
-        match self {
-            Self::TimeLimit { idle_after, .. } => idle_after,
-            Self::WindowCloses(closing) => closing.idle_after,
-        }
-    }
-}
-
-/// What happens when a buffer holds more than its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenFull {
-    /// Nothing: the buffer lies in its engine.
-    Spill,
-    /// The oldest rows go first.
-    EmitEarly,
-    /// The program stops.
-    ShutDown,
-}
-
-/// How much a buffer is to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) records: Option<u64>,
-    pub(crate) bytes: Option<u64>,
-    pub(crate) when_full: WhenFull,
-}
-
-impl Room {
-    fn is_exceeded(self, held: BufferTotals) -> bool {
-        self.records.is_some_and(|most| held.rows > most) || self.bytes.is_some_and(|most| held.bytes > most)
-    }
-
-    #[cold]
-    fn exceeded(self, held: BufferTotals) -> Error {
-        let mut error =
-            Error::new(ErrorKind::Full, "hold an update back").with("records", held.rows).with("bytes", held.bytes);
-        if let Some(most) = self.records {
-            error = error.with("max records", most);
-        }
-        if let Some(most) = self.bytes {
-            error = error.with("max bytes", most);
-        }
-        error
-    }
-}
-
 /// Holds updates of a table back. Its buffer is a store: all it knows is there, and beside the input offsets up to where it has
-/// let through ([`Port::release`]).
+/// let through ([`Port::release`](crate::Port::release)).
 pub(crate) struct SuppressNode<K, V> {
     name: Arc<str>,
     node: NodeIndex,
@@ -121,6 +47,8 @@ pub(crate) struct SuppressSpec<K, V> {
     pub(crate) key: Coder<K>,
     pub(crate) value: Coder<V>,
     pub(crate) store: usize,
+    /// Stores keep headers.
+    pub(crate) with_headers: bool,
 }
 
 impl<K: 'static, V: 'static> SuppressNode<K, V> {
@@ -137,7 +65,7 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
             window_end: spec.window_end,
             key: spec.key.clone(),
             value: spec.value.clone(),
-            buffer: Buffer::new(StoreIndex(crate::topology::index(spec.store))),
+            buffer: Buffer::new(StoreIndex(crate::topology::index(spec.store)), spec.with_headers),
             wants_old: b.wants_old,
             behind_cache: b.behind_cache,
             seen: None,
@@ -285,133 +213,5 @@ impl<K: 'static, V: 'static> Node<Record<K, Change<V>>> for SuppressNode<K, V> {
             }
         };
         done.map_err(|e| e.at(&self.name))
-    }
-}
-
-/// An update on its way into a buffer.
-struct Waiting<'a> {
-    time: i64,
-    key: &'a [u8],
-    old: Option<&'a [u8]>,
-    new: Option<&'a [u8]>,
-    timestamp: i64,
-}
-
-/// The store of a node, and memory for its rows.
-struct Buffer {
-    store: StoreIndex,
-    scratch: BufferScratch,
-    /// The topic of the record at hand.
-    topic: String,
-    headers: Vec<u8>,
-    taken: Taken,
-}
-
-impl Buffer {
-    fn new(store: StoreIndex) -> Self {
-        let (scratch, taken) = (BufferScratch::default(), Taken::default());
-        Self { store, scratch, topic: String::new(), headers: Vec::new(), taken }
-    }
-
-    fn put(&mut self, port: &mut dyn Port, update: Waiting<'_>, headers: &Headers) -> Result {
-        let Waiting { time, key, old, new, timestamp } = update;
-        self.topic.clear();
-        let (mut offset, mut partition) = (-1, -1);
-        if let Some(from) = port.metadata() {
-            self.topic.push_str(from.topic);
-            (offset, partition) = (from.offset, from.partition);
-        }
-        let headers = match headers.is_empty() {
-            true => ContextHeaders::NONE,
-            false => {
-                let each = headers.iter().map(|h| store::Header { key: &h.name, value: h.value.as_deref() });
-                ContextHeaders::encode(each, &mut self.headers)?
-            }
-        };
-        let context = UpdateContext { timestamp, offset, topic: &self.topic, partition, headers };
-        with_buffer(port, self.store, &mut self.scratch, |buffer| {
-            buffer.put_with(time, key, &mut |waiting, out| {
-                let prior = match waiting {
-                    Some(row) => BufferValue::decode_row(row)?.prior,
-                    None => old,
-                };
-                BufferValue { context, prior, old, new }.encode_row(BufferValue::HEADERS, out)
-            })
-        })?;
-        Ok(())
-    }
-
-    fn totals(&mut self, port: &mut dyn Port) -> Result<BufferTotals> {
-        with_buffer(port, self.store, &mut self.scratch, |buffer| buffer.totals())
-    }
-
-    fn earliest(&mut self, port: &mut dyn Port) -> Result<Option<i64>> {
-        with_buffer(port, self.store, &mut self.scratch, |buffer| buffer.earliest())
-    }
-
-    /// Takes some of the rows out for which `due` holds, oldest first; none are left if there is none of them.
-    fn take(&mut self, port: &mut dyn Port, due: &dyn Fn(i64, BufferTotals) -> bool) -> Result {
-        let taken = &mut self.taken;
-        taken.clear();
-        let room = Cell::new(Taken::BYTES);
-        with_buffer(port, self.store, &mut self.scratch, |buffer| {
-            buffer.evict(&mut |time, held| room.get() > 0 && due(time, held), &mut |row| {
-                taken.push(row.key, row.value);
-                room.set(room.get().saturating_sub(row.key.len() + row.value.len() + 1));
-                Ok(())
-            })
-        })?;
-        Ok(())
-    }
-}
-
-/// What changelog records of a buffer have as their time: none, as Kafka Streams writes them.
-const NO_TIMESTAMP: i64 = -1;
-
-/// Opens a buffer for one access.
-fn with_buffer<T>(
-    port: &mut dyn Port,
-    store: StoreIndex,
-    scratch: &mut BufferScratch,
-    access: impl FnOnce(&mut KeyBuffer<'_, LayerSpace<'_>>) -> store::Result<T>,
-) -> Result<T> {
-    let opened = port.store(store)?;
-    let mut space = LayerSpace { layer: opened.layer, base: opened.base, timestamp: NO_TIMESTAMP };
-    let mut buffer = KeyBuffer::new(&mut space).with_scratch(std::mem::take(scratch));
-    let done = access(&mut buffer);
-    *scratch = buffer.into_scratch();
-    Ok(done?)
-}
-
-/// Rows that were taken out and are to be forwarded: some at a time, however many are due.
-#[derive(Default)]
-struct Taken {
-    bytes: Vec<u8>,
-    /// The lengths of key and value.
-    rows: Vec<(usize, usize)>,
-}
-
-impl Taken {
-    /// About so many bytes are taken out at a time.
-    const BYTES: usize = 64 << 10;
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(2 * Self::BYTES);
-        self.rows.clear();
-    }
-
-    fn push(&mut self, key: &[u8], value: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
-        self.rows.push((key.len(), value.len()));
-    }
-
-    /// Row `n`, which begins at `at`; moves on behind it.
-    fn get(&self, n: usize, at: &mut usize) -> Option<(&[u8], &[u8])> {
-        let (key, value) = *self.rows.get(n)?;
-        let row = self.bytes.get(*at..*at + key + value)?;
-        *at += key + value;
-        row.split_at_checked(key)
     }
 }
