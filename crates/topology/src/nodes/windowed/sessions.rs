@@ -176,6 +176,8 @@ where
     ) -> Result<bool> {
         self.write_key(cx, &record.key)?;
         self.find(cx, record.timestamp)?;
+        // A store may keep what is closed for longer. It is final, and belongs to nothing any more.
+        self.found.retain(|session| !self.closing.is_closed(session.end, close));
         let (mut start, mut end) = (record.timestamp, record.timestamp);
         for session in &self.found {
             (start, end) = (start.min(session.start), end.max(session.end));
