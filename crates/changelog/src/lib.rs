@@ -43,8 +43,8 @@ pub use layout::RowLayout;
 pub use partition::{murmur2, partition_for_key};
 pub use position::Position;
 pub use restore::{
-    Applied, Applier, ApplyLimits, Changelog, Decided, Decision, LogRange, PolledBatch, RebuildReason, Restore,
-    RestorePhase, RestoreProgress, Waiting, clear_store, decide,
+    Accepts, Applied, Applier, ApplyLimits, Changelog, Decided, Decision, LogRange, PolledBatch, RebuildReason,
+    Restore, RestorePhase, RestoreProgress, Waiting, clear_store, decide,
 };
 pub use shard_metadata::{ChangelogPosition, ShardMetadata};
 pub use topic::{InternalTopic, TopicDefaults, TopicDifference, TopicKind, changelog_topic, repartition_topic};

@@ -109,6 +109,13 @@ impl InternalTopic {
         Ok(Self { name, partitions, replication: defaults.replication, configs, kind })
     }
 
+    /// After how many milliseconds the broker deletes a record, whatever became of its key; `None`: never by its age.
+    pub fn deletes_after_ms(&self) -> Option<i64> {
+        let policy = self.configs.get(CLEANUP_POLICY).map_or("", String::as_str);
+        let retention = self.configs.get(RETENTION_MS)?.parse().ok()?;
+        (policies(policy).contains("delete") && retention >= 0).then_some(retention)
+    }
+
     /// Compares an existing topic with this one. Answers with the differences that do no harm;
     /// [`ErrorKind::Mismatch`] for one that would lose or misplace state.
     pub fn check(&self, existing: &TopicInfo) -> Result<Vec<TopicDifference>> {

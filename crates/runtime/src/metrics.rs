@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use millpond_topology::{Dropped, NodeIndex};
+use millpond_topology::{Dropped, NodeIndex, StoreIndex};
 
 use crate::handler::{Decision, ErrorStage};
 use crate::task::TaskId;
@@ -55,6 +55,9 @@ metrics! {
         RestoreTotal => "restore-total",
         /// Bytes read from changelogs into shards.
         RestoreBytesTotal => "restore-bytes-total",
+        /// Records written to changelogs whose brokers need not keep them, since they are older than the topic's retention: events of
+        /// long ago were read. Kafka Streams has no such metric.
+        ChangelogNotKeptTotal => "changelog-not-kept-records-total",
         /// Entries dropped from overlays to make room.
         CacheEvictedTotal => "cache-evicted-total",
         /// Commits made early because uncommitted state outgrew its limit.
@@ -139,6 +142,13 @@ metrics! {
         WriteStallTotal => "write-stall-duration-total",
         /// The longest of these waits, in milliseconds. Kafka Streams has the average beside the total, which hides it.
         WriteStallMax => "write-stall-duration-max",
+        /// Rows that wait in a suppression buffer.
+        SuppressionBufferCount => "suppression-buffer-count-current",
+        /// Bytes of their keys and values.
+        SuppressionBufferSize => "suppression-buffer-size-current",
+        /// Of these, the one that is due first: the end of its window, or since when it waits for its time limit (milliseconds of event
+        /// time since 1970); 0 if none waits. Kafka Streams has no such metric.
+        SuppressionBufferOldest => "suppression-buffer-oldest-time",
         /// Tasks of a worker.
         Tasks => "task-count",
         /// How long the last commit took, in microseconds.
@@ -165,6 +175,13 @@ pub enum Scope {
         /// The reason.
         why: Dropped,
     },
+    /// A store of a task. [`Topology::stores`](millpond_topology::Topology::stores) has its name.
+    Store {
+        /// The task.
+        task: TaskId,
+        /// The store.
+        store: StoreIndex,
+    },
     /// An engine, by its name: all its shards in the process.
     Engine(&'static str),
 }
@@ -176,6 +193,7 @@ impl fmt::Display for Scope {
             Self::Worker(n) => write!(f, "worker={n}"),
             Self::Task(id) => write!(f, "task-id={id}"),
             Self::Node { task, node, why } => write!(f, "task-id={task},node={},reason={}", node.0, why.name()),
+            Self::Store { task, store } => write!(f, "task-id={task},store={}", store.0),
             Self::Engine(name) => write!(f, "engine={name}"),
         }
     }

@@ -38,7 +38,11 @@ pub(crate) struct StorePlan {
     pub(crate) format: ValueFormat,
     /// `None`: not logged.
     pub(crate) changelog: Option<String>,
-    /// The changelog that a store which is not logged may have had.
+    /// The changelog is the topic that the store's table is made of: it is read up to the input's offset, and never written.
+    pub(crate) reuses_source: bool,
+    /// For how long the broker keeps a record of the changelog, by the record's time (milliseconds); `None`: whatever its age.
+    pub(crate) changelog_keeps: Option<i64>,
+    /// The changelog that a store which has none of its own may have had.
     pub(crate) former_changelog: Option<String>,
     pub(crate) caching: bool,
     /// Somebody forwards what is drained, and wants old values.

@@ -31,9 +31,9 @@ pub use cursor::{Cursor, Direction, Empty, Row};
 pub use engine::{Engine, EngineMemory, ShardSpec, SpaceId, SpaceSpec};
 pub use error::{Error, ErrorKind, Result};
 pub use kind::{
-    AggregationWithHeaders, ArrivalBuffer, BufferTotals, BufferValue, Buffered, ContextHeaders, Expired, Header,
-    HeaderIter, Headers, HeadersRow, KeyBuffer, KeyValue, KeyValueRow, Keys, ListValue, ListValues, MakeValue, Session,
-    SessionRow, SessionScan, Sessions, TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedRow,
+    AggregationWithHeaders, ArrivalBuffer, BufferScratch, BufferTotals, BufferValue, Buffered, ContextHeaders, Expired,
+    Header, HeaderIter, Headers, HeadersRow, KeyBuffer, KeyValue, KeyValueRow, Keys, ListValue, ListValues, MakeValue,
+    Session, SessionRow, SessionScan, Sessions, TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedRow,
     TtlKeyValue, UpdateContext, ValueAndTimestamp, ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord,
     Window, WindowRow, WindowScan,
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::context::Init;
 use crate::dsl::{
-    At, Consumed, Deletes, Materialized, Produced, Shared, Stream, Table, UpdateNames, add_sink_to, declare,
+    At, Consumed, Deletes, Kept, Materialized, Produced, Shared, Stream, Table, UpdateNames, add_sink_to, declare,
     processor_spec, table_of_updates,
 };
 use crate::error::Result;
@@ -14,11 +14,12 @@ use crate::graph::{NodeKind, NodeSpec, SourceEntry};
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{Reading, SourceNode, StreamRoot, TableRoot};
+use crate::optimize::{Optimization, ReusedTopic};
 use crate::problem::{BuildError, ProblemKind};
 use crate::processor::Processor;
 use crate::record::Record;
 use crate::serde::{Coder, Serde};
-use crate::store::{KeyValue, StoreHandle, StoreKind, StoreSet, StoreSpec, TimestampedKeyValue};
+use crate::store::{KeyValue, StoreFormat, StoreHandle, StoreKind, StoreSet, StoreSpec, TimestampedKeyValue};
 use crate::topology::{SinkTopic, Topic, Topology};
 
 /// Defines a topology. Mistakes are collected and reported together by [`Builder::build`].
@@ -48,6 +49,22 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
+    /// In which format the DSL's tables and windows keep their rows: `dsl.store.format`. To be said before the first source is
+    /// added.
+    ///
+    /// With [`StoreFormat::Headers`], a row keeps the headers of its last update; they are in the changelog as well, and results
+    /// that a cache holds back come with them. Versioned tables and those with a time to live keep no headers.
+    pub fn store_format(&mut self, format: StoreFormat) -> &mut Self {
+        let mut graph = self.0.borrow_mut();
+        if let Some(first) = graph.nodes.first().map(|node| node.name.clone()) {
+            let message = format!("the format of stores is set after `{first}` was added; set it before all else");
+            graph.problem(ProblemKind::Store, message);
+        }
+        graph.format = format;
+        drop(graph);
+        self
+    }
+
     /// Reads a topic as a stream of records.
     pub fn stream<K: 'static, V: 'static>(&mut self, topic: &str, consumed: Consumed<K, V>) -> Stream<K, V> {
         self.stream_of(&[topic], consumed)
@@ -82,8 +99,13 @@ impl Builder {
             (source, UpdateNames { node: names.choose(user, prefix::TABLE_SOURCE), store })
         };
         let serdes = (consumed.key.clone(), consumed.value.clone());
+        let reusable = reusable(topic, &consumed, &materialized);
         let node = self.add_source::<K, V, TableRoot>(source, &[topic], consumed);
-        table_of_updates(&self.at(node), table, |value: Option<V>| value, serdes, materialized)
+        let table = table_of_updates(&self.at(node), table, |value: Option<V>| value, serdes, materialized);
+        if let Some(node) = self.0.borrow_mut().nodes.get_mut(table.node()) {
+            node.reusable = reusable;
+        }
+        table
     }
 
     /// Declares a store of keys and values for processors; [`Builder::add_store`] has more to set.
@@ -198,6 +220,21 @@ impl Builder {
         self
     }
 
+    /// Does without some topics; see [`Optimization`]. The last call counts, wherever it stands.
+    ///
+    /// ```
+    /// # use millpond_topology::*;
+    /// let mut builder = Topology::builder();
+    /// builder.optimize(Optimization::ALL);
+    /// let _ = builder.table_materialized("prices", Consumed::with(Utf8, I64), Materialized::named("prices"));
+    /// assert!(builder.build()?.internal_topics().is_empty());
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn optimize(&mut self, optimization: Optimization) -> &mut Self {
+        self.0.borrow_mut().optimization = optimization;
+        self
+    }
+
     /// Makes [`Builder::build`] refuse generated names of state: of stores, and with them of changelogs, and of repartition
     /// topics. A generated name holds a number that shifts with each operator that is added before it; the program would
     /// start with empty state under another name. Names of operators may be generated: nothing is kept under them.
@@ -259,4 +296,23 @@ impl Builder {
         spec.kind = NodeKind::Source(source);
         graph.add::<(), Record<K, R::Value>>(spec)
     }
+}
+
+/// The topic of a table as a changelog, if its bytes are those of the store's rows.
+fn reusable<K: 'static, V: 'static>(
+    topic: &str,
+    consumed: &Consumed<K, V>,
+    materialized: &Materialized<K, V>,
+) -> Option<ReusedTopic> {
+    let (key, value) = (consumed.key.identity(), consumed.value.identity());
+    let same_key = key.is_same(materialized.key.as_ref().map_or(key, |k| k.identity()));
+    let same_value = materialized.value.as_ref().is_none_or(|v| v.identity().is_same(value));
+    let all = materialized.kept == Kept::AsNeeded;
+    if !(same_key && same_value && all && consumed.extractor.keeps_times()) {
+        return None;
+    }
+    let (key, value) = (Coder::key(consumed.key.clone()), Coder::value(consumed.value.clone()));
+    Some(ReusedTopic::new(Topic::external(topic), move |k, v, timestamp| {
+        timestamp >= 0 && key.decode(k).is_ok() && v.is_none_or(|v| value.decode(v).is_ok())
+    }))
 }

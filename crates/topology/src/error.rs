@@ -19,6 +19,8 @@ pub enum ErrorKind {
     Processing,
     /// The program is wrong (a handle of another topology, an unknown child): tell the user, do not retry.
     Topology,
+    /// A buffer holds more than its limit, and is to stop the program then: stop, and let the user raise the limit.
+    Full,
 }
 
 impl ErrorKind {
@@ -30,6 +32,7 @@ impl ErrorKind {
             Self::Store => "store error",
             Self::Processing => "processing error",
             Self::Topology => "wrong use of the topology",
+            Self::Full => "a buffer is full",
         }
     }
 }

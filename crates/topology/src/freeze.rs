@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::{Graph, NodeKind};
+use crate::optimize::{ReusedTopic, merge_repartitions};
 use crate::port::{NodeIndex, SinkIndex, SourceIndex, StoreIndex};
 use crate::problem::{BuildError, ProblemKind};
 use crate::serde::SerdeId;
@@ -14,8 +15,8 @@ const MAX_DEPTH: usize = 500;
 
 /// Checks a definition as a whole and freezes it.
 pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
-    let order = order(&graph);
-    check_shape(&mut graph, &order);
+    let defined = order(&graph);
+    check_shape(&mut graph, &defined);
     check_fan_out(&mut graph);
     check_parents(&mut graph);
     let users = store_users(&graph);
@@ -24,6 +25,10 @@ pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
     if !graph.problems.is_empty() {
         return Err(BuildError::new(graph.problems));
     }
+    if graph.optimization.merge {
+        merge_repartitions(&mut graph);
+    }
+    let (order, users) = (order(&graph), store_users(&graph));
     let node_subs = number(&graph);
     let origins = origins(&graph);
     let facts = facts(&graph, &origins);
@@ -31,13 +36,14 @@ pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
     let sources = sources(&graph, &node_subs, &origins);
     let sinks = graph.sinks.iter().map(|s| sink(&graph, s, &node_subs)).collect();
     let subs = sub_topologies(&graph, &node_subs, &users, &order);
-    let internal = internal_topics(&graph, &stores);
-    Ok(Inner { id: graph.id, nodes: graph.nodes, facts, sources, sinks, stores, subs, internal })
+    let reused = reused(&graph);
+    let internal = internal_topics(&graph, &stores, &reused);
+    Ok(Inner { id: graph.id, nodes: graph.nodes, facts, sources, sinks, stores, reused, subs, internal })
 }
 
 /// The nodes, parents before their children: in the order they were added, but for those that take what windows defined later
 /// put aside.
-fn order(graph: &Graph) -> Vec<usize> {
+pub(crate) fn order(graph: &Graph) -> Vec<usize> {
     let mut waits_for: Vec<usize> = graph.nodes.iter().map(|n| n.spec.parents.len()).collect();
     let mut ready: BTreeSet<usize> = waits_for.iter().enumerate().filter(|(_, n)| **n == 0).map(|(at, _)| at).collect();
     let mut order = Vec::with_capacity(graph.nodes.len());
@@ -207,9 +213,27 @@ fn facts(graph: &Graph, origins: &[SerdeId]) -> Vec<Facts> {
         let mut parents = node.spec.parents.iter().map(|p| gives.get(*p).copied().unwrap_or(false)).peekable();
         let has_old = parents.peek().is_some() && parents.all(|p| p);
         gives.push(node.spec.old.gives || (node.spec.old.passes && has_old));
-        all.push(Facts { origin, wants_old, has_old });
+        let caches = if node.spec.awaits_drain { caches_above(graph, node) } else { Vec::new() };
+        all.push(Facts { origin, wants_old, has_old, caches });
     }
     all
+}
+
+/// The stores of the nodes above this one, up to their sources, which forward updates when they are drained.
+fn caches_above(graph: &Graph, node: &crate::graph::NodeDef) -> Vec<StoreIndex> {
+    let mut todo = node.spec.parents.clone();
+    let mut seen = vec![false; graph.nodes.len()];
+    let mut found = Vec::new();
+    while let Some(at) = todo.pop() {
+        let (Some(node), Some(seen)) = (graph.nodes.get(at), seen.get_mut(at)) else { continue };
+        if std::mem::replace(seen, true) {
+            continue;
+        }
+        let holds_back = |s: &&usize| graph.stores.get(**s).is_some_and(|s| s.owner == Some(at) && s.def.caching);
+        found.extend(node.spec.stores.iter().filter(holds_back).map(|store| StoreIndex(index(*store))));
+        todo.extend(&node.spec.parents);
+    }
+    found
 }
 
 fn sub_of(subs: &[u32], node: usize) -> u32 {
@@ -304,7 +328,17 @@ fn indices(chosen: impl Iterator<Item = bool>) -> impl Iterator<Item = u32> {
     chosen.enumerate().filter(|(_, yes)| *yes).map(|(at, _)| index(at))
 }
 
-fn internal_topics(graph: &Graph, stores: &[StoreDef]) -> Vec<InternalTopic> {
+/// For each store the source topic that is its changelog.
+fn reused(graph: &Graph) -> Vec<Option<ReusedTopic>> {
+    let of = |store: &crate::graph::StoreEntry| {
+        let is_logged = matches!(store.def.logging, Logging::Enabled { .. });
+        let owner = store.owner.filter(|_| graph.optimization.reuse && is_logged)?;
+        graph.nodes.get(owner)?.reusable.clone()
+    };
+    graph.stores.iter().map(of).collect()
+}
+
+fn internal_topics(graph: &Graph, stores: &[StoreDef], reused: &[Option<ReusedTopic>]) -> Vec<InternalTopic> {
     let repartition = |entry: &crate::graph::RepartitionEntry| InternalTopic {
         topic: Topic { name: entry.name.clone(), internal: true },
         kind: InternalTopicKind::Repartition,
@@ -312,6 +346,7 @@ fn internal_topics(graph: &Graph, stores: &[StoreDef]) -> Vec<InternalTopic> {
         configs: entry.configs.clone(),
     };
     let changelog = |(at, store): (usize, &StoreDef)| match &store.logging {
+        _ if reused.get(at).is_some_and(Option::is_some) => None,
         Logging::Disabled => None,
         Logging::Enabled { topic_configs } => Some(InternalTopic {
             topic: Topic { name: format!("{}-changelog", store.name), internal: true },

@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 
 use crate::names::{self, Names};
 use crate::node::{Build, CloneFn, EdgeFn, edge};
+use crate::optimize::{Optimization, ReusedTopic};
 use crate::problem::{Problem, ProblemKind};
 use crate::serde::SerdeId;
-use crate::store::StoreDef;
+use crate::store::{StoreDef, StoreFormat};
 use crate::topology::{OffsetReset, SinkTopic, Topic};
 
 /// A type, to be compared and to be named in a message.
@@ -50,6 +51,17 @@ pub(crate) struct OldValues {
     pub(crate) gives: bool,
 }
 
+/// What a node does to the records that it forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// They are those it has received, or some of them.
+    Nothing,
+    /// The key may be another one.
+    Key,
+    /// The key is the same, all else may be different.
+    Value,
+}
+
 /// A store that a table's node gets as soon as something needs its rows.
 pub(crate) struct OnDemand {
     pub(crate) def: StoreDef,
@@ -70,12 +82,15 @@ pub(crate) struct NodeSpec {
     pub(crate) stores: Vec<usize>,
     /// Whatever it forwards has the key of what it received.
     pub(crate) keeps_key: bool,
+    pub(crate) effect: Effect,
     /// It looks its store up with the record's key, written by a serde of this identity.
     pub(crate) lookup: Option<(usize, SerdeId)>,
     pub(crate) old: OldValues,
     pub(crate) on_demand: Option<OnDemand>,
     /// It gives each message to one child only.
     pub(crate) routes: bool,
+    /// It has to know when caches above it hold nothing back: see [`Event::AllDrained`](crate::node::Event::AllDrained).
+    pub(crate) awaits_drain: bool,
     pub(crate) build: Build,
 }
 
@@ -87,10 +102,12 @@ impl NodeSpec {
             parents,
             stores: Vec::new(),
             keeps_key: false,
+            effect: Effect::Value,
             lookup: None,
             old: OldValues::default(),
             on_demand: None,
             routes: false,
+            awaits_drain: false,
             build,
         }
     }
@@ -98,6 +115,18 @@ impl NodeSpec {
     pub(crate) fn keeping_key(mut self) -> Self {
         self.keeps_key = true;
         self
+    }
+
+    pub(crate) fn with_effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// It keeps a table's rows in this store, under keys that a serde of this identity writes.
+    pub(crate) fn keep_rows(&mut self, store: usize, key: SerdeId) {
+        self.stores.push(store);
+        self.lookup = Some((store, key));
+        self.old.gives = true;
     }
 }
 
@@ -110,7 +139,9 @@ pub(crate) struct NodeDef {
     /// The child that takes what goes another way than the output, such as late records.
     pub(crate) side: Option<usize>,
     /// A [`CloneFn`] of the output's type.
-    pub(crate) clone: Option<Box<dyn Any + Send + Sync>>,
+    pub(crate) clone: Option<Arc<dyn Any + Send + Sync>>,
+    /// The topic that the node makes a table of, if a store of the rows can be restored from it.
+    pub(crate) reusable: Option<ReusedTopic>,
     pub(crate) edge: EdgeFn,
 }
 
@@ -143,6 +174,18 @@ pub(crate) struct RepartitionEntry {
     pub(crate) configs: BTreeMap<String, String>,
     /// The stream that is repartitioned, for messages.
     pub(crate) parent: String,
+    /// It is there because a key has changed, so it may be anywhere behind that.
+    pub(crate) mergeable: bool,
+    /// Its nodes, once they are added.
+    pub(crate) ends: Option<CutEnds>,
+}
+
+/// The nodes of a repartition.
+#[derive(Clone, Copy)]
+pub(crate) struct CutEnds {
+    pub(crate) filter: usize,
+    pub(crate) sink: usize,
+    pub(crate) source: usize,
 }
 
 impl NodeDef {
@@ -157,6 +200,7 @@ pub(crate) struct Graph {
     /// Different for each builder of the process; handles carry it.
     pub(crate) id: u64,
     pub(crate) names: Names,
+    pub(crate) format: StoreFormat,
     pub(crate) nodes: Vec<NodeDef>,
     pub(crate) sources: Vec<SourceEntry>,
     pub(crate) sinks: Vec<SinkEntry>,
@@ -165,6 +209,7 @@ pub(crate) struct Graph {
     pub(crate) problems: Vec<Problem>,
     /// State must not have generated names.
     pub(crate) explicit_names: bool,
+    pub(crate) optimization: Optimization,
 }
 
 impl Default for Graph {
@@ -173,6 +218,7 @@ impl Default for Graph {
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             names: Names::default(),
+            format: StoreFormat::default(),
             nodes: Vec::new(),
             sources: Vec::new(),
             sinks: Vec::new(),
@@ -180,6 +226,7 @@ impl Default for Graph {
             repartitions: Vec::new(),
             problems: Vec::new(),
             explicit_names: false,
+            optimization: Optimization::NONE,
         }
     }
 }
@@ -208,6 +255,7 @@ impl Graph {
             children: Vec::new(),
             side: None,
             clone: None,
+            reusable: None,
             edge: edge::<I>,
         });
         id
@@ -241,7 +289,7 @@ impl Graph {
     pub(crate) fn allow_fan_out<T: Clone + 'static>(&mut self, node: usize) {
         if let Some(node) = self.nodes.get_mut(node).filter(|n| n.clone.is_none()) {
             let clone: CloneFn<T> = Arc::new(T::clone);
-            node.clone = Some(Box::new(clone));
+            node.clone = Some(Arc::new(clone));
         }
     }
 
@@ -291,7 +339,12 @@ impl Graph {
         let (name, on_demand) = (node.name.clone(), node.spec.on_demand.take());
         if let Some(OnDemand { def, key, place }) = on_demand {
             let store = self.add_store(def, format!("`{name}`"));
-            self.owns_store(table, store, key);
+            if let Some(entry) = self.stores.get_mut(store) {
+                entry.owner = Some(table);
+            }
+            if let Some(node) = self.nodes.get_mut(table) {
+                node.spec.keep_rows(store, key);
+            }
             // It is empty: the node had no store.
             let _ = place.set(store);
             return Ok(());
@@ -303,18 +356,6 @@ impl Graph {
                 parents.into_iter().try_for_each(|parent| self.keep_rows(parent))
             }
             (false, false) => Err(name),
-        }
-    }
-
-    /// A table's node keeps its rows in a store.
-    fn owns_store(&mut self, node: usize, store: usize, key: SerdeId) {
-        if let Some(entry) = self.stores.get_mut(store) {
-            entry.owner = Some(node);
-        }
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.spec.stores = vec![store];
-            node.spec.lookup = Some((store, key));
-            node.spec.old.gives = true;
         }
     }
 

@@ -22,12 +22,16 @@ pub(crate) mod prefix {
     pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
     pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
     pub(crate) const TO_TABLE: &str = "KSTREAM-TOTABLE-";
+    pub(crate) const COGROUP_AGGREGATE: &str = "COGROUPKSTREAM-AGGREGATE-";
+    pub(crate) const COGROUP_MERGE: &str = "COGROUPKSTREAM-MERGE-";
     pub(crate) const TABLE_SOURCE: &str = "KTABLE-SOURCE-";
     pub(crate) const TABLE_FILTER: &str = "KTABLE-FILTER-";
     pub(crate) const TABLE_MAP_VALUES: &str = "KTABLE-MAPVALUES-";
+    pub(crate) const TABLE_TRANSFORM_VALUES: &str = "KTABLE-TRANSFORMVALUES-";
     pub(crate) const TABLE_SELECT: &str = "KTABLE-SELECT-";
     pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
     pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";
+    pub(crate) const SUPPRESS: &str = "KTABLE-SUPPRESS-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
     /// Kafka Streams has no such operator.
     pub(crate) const LATE: &str = "KSTREAM-LATE-";

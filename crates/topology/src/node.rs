@@ -21,6 +21,9 @@ pub(crate) struct TaskCx<'a> {
     pub(crate) shared: &'a mut [Slot],
     pub(crate) scratch: &'a mut Scratch,
     pub(crate) task: TaskIdentity,
+    /// The change of a row that is being forwarded is of its latest version. Only the rows of a versioned table can be others, so only
+    /// nodes behind one look at it.
+    pub(crate) latest: bool,
 }
 
 /// Tells handles and walks of another topology or another call apart.
@@ -48,6 +51,7 @@ impl TaskCx<'_> {
             shared: &mut *self.shared,
             scratch: &mut *self.scratch,
             task: self.task,
+            latest: self.latest,
         }
     }
 
@@ -89,6 +93,8 @@ pub(crate) enum Event<'a> {
         at: i64,
     },
     Drained(&'a Drained<'a>),
+    /// Of the stores above it in the task none holds an update back.
+    AllDrained,
     /// The call in which the node started or cancelled timers is over: what it did to them stays, or is undone.
     SettleTimers {
         keep: bool,
@@ -255,6 +261,8 @@ pub(crate) type Build = Arc<dyn Fn(&mut BuildCx<'_>) -> Result<Built> + Send + S
 pub(crate) struct BuildCx<'a> {
     pub(crate) name: &'a Arc<str>,
     pub(crate) node: NodeIndex,
+    /// Of a source or a sink: the how many-eth it is.
+    pub(crate) number: u32,
     /// The names of the children, in order.
     pub(crate) names: Vec<&'a str>,
     pub(crate) children: Vec<Box<dyn Any + Send>>,
@@ -267,6 +275,8 @@ pub(crate) struct BuildCx<'a> {
     pub(crate) wants_old: bool,
     /// The parent knows the rows' old values.
     pub(crate) has_old: bool,
+    /// A store above it in the task may hold updates back; told of nodes that [await the drain](crate::graph::NodeSpec::awaits_drain).
+    pub(crate) behind_cache: bool,
     pub(crate) port: &'a mut (dyn Port + 'a),
 }
 

@@ -48,6 +48,11 @@ use crate::port::{NodeIndex, Port, Schedule, TimerId};
 ///     .to("fresh-orders", Produced::with(Utf8, Utf8));
 /// # builder.build().unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a processor",
+    label = "the supplier makes a `{Self}`, which does not implement `Processor`",
+    note = "a supplier answers `Ok(processor)`, where the processor implements `millpond_topology::Processor` and is `Send`"
+)]
 pub trait Processor: Sized + Send + 'static {
     /// What it receives, such as `Record<String, i64>`.
     type In: 'static;
@@ -200,7 +205,9 @@ impl<P: Processor> Node<P::In> for ProcessorNode<P> {
                 self.timers.settle(keep);
                 Ok(())
             }
-            Event::Drained(_) => Err(Error::new(ErrorKind::Topology, "take a drained entry").at(&self.name)),
+            Event::Drained(_) | Event::AllDrained => {
+                Err(Error::new(ErrorKind::Topology, "take a drained entry").at(&self.name))
+            }
         }
     }
 }

@@ -14,6 +14,8 @@ pub struct TaskGraph {
     ways: Vec<Option<Way>>,
     /// For each store the node that takes its drained entries.
     owners: Vec<Option<NodeIndex>>,
+    /// The nodes that have to know when caches above them hold nothing back, in topological order.
+    awaiting: Vec<NodeIndex>,
     shared: Vec<Slot>,
     scratch: Scratch,
     calls: u64,
@@ -32,9 +34,10 @@ impl TaskGraph {
         roots: Vec<Option<Box<dyn Root>>>,
         ways: Vec<Option<Way>>,
         owners: Vec<Option<NodeIndex>>,
+        awaiting: Vec<NodeIndex>,
         shared: Vec<Slot>,
     ) -> Self {
-        Self { topology, roots, ways, owners, shared, scratch: Scratch::default(), calls: 0 }
+        Self { topology, roots, ways, owners, awaiting, shared, scratch: Scratch::default(), calls: 0 }
     }
 
     /// Takes a record through the graph: when this returns, everything it causes has gone to the port.
@@ -55,6 +58,7 @@ impl TaskGraph {
             shared: &mut self.shared,
             scratch: &mut self.scratch,
             task: TaskIdentity { topology: self.topology, call: self.calls },
+            latest: true,
         };
         let done = root.receive(&mut cx, raw);
         self.settled(port, done)
@@ -100,6 +104,23 @@ impl TaskGraph {
         }
     }
 
+    /// The nodes that are to be told by [`TaskGraph::all_drained`], in the order in which they are: none in most tasks.
+    pub fn awaiting(&self) -> &[NodeIndex] {
+        &self.awaiting
+    }
+
+    /// Tells an [awaiting](TaskGraph::awaiting) node that no store of the task holds an update back; before the next record, and
+    /// whenever a commit has drained all stores. What it forwards may make entries pending again: they are drained, and it is told
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// As [`TaskGraph::receive`].
+    pub fn all_drained(&mut self, port: &mut dyn Port, node: NodeIndex) -> Result {
+        let done = self.visit(port, node, Event::AllDrained);
+        self.settled(port, done)
+    }
+
     /// Ends a call with its outcome: what it did to timers stays if it went well, and is undone if it did not (D14).
     #[inline]
     fn settled(&mut self, port: &mut dyn Port, done: Result) -> Result {
@@ -130,6 +151,7 @@ impl TaskGraph {
             shared: &mut self.shared,
             scratch: &mut self.scratch,
             task: TaskIdentity { topology: self.topology, call: self.calls },
+            latest: true,
         };
         root.visit(&mut cx, &way.path, event)
     }

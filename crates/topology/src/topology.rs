@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::builder::Builder;
 use crate::graph::NodeDef;
+use crate::optimize::ReusedTopic;
 use crate::port::{NodeIndex, SinkIndex, SourceIndex, StoreIndex};
 use crate::serde::SerdeId;
 use crate::store::StoreDef;
@@ -137,17 +138,20 @@ pub(crate) struct Inner {
     pub(crate) sources: Vec<SourceDef>,
     pub(crate) sinks: Vec<SinkDef>,
     pub(crate) stores: Vec<StoreDef>,
+    /// By store.
+    pub(crate) reused: Vec<Option<ReusedTopic>>,
     pub(crate) subs: Vec<SubTopology>,
     pub(crate) internal: Vec<InternalTopic>,
 }
 
 /// What a node's place in the graph says about it.
-#[derive(Clone, Copy)]
 pub(crate) struct Facts {
     pub(crate) origin: SerdeId,
     pub(crate) wants_old: bool,
     /// The parents all know the rows' old values.
     pub(crate) has_old: bool,
+    /// The stores above a node that awaits the drain which may hold updates back.
+    pub(crate) caches: Vec<StoreIndex>,
 }
 
 impl Topology {
@@ -179,6 +183,11 @@ impl Topology {
     /// The repartition topics, then the changelogs in the order of the stores.
     pub fn internal_topics(&self) -> &[InternalTopic] {
         &self.0.internal
+    }
+
+    /// The source topic that is the changelog of a store, too, which then has none of its own.
+    pub fn reused_topic(&self, store: StoreIndex) -> Option<&ReusedTopic> {
+        self.0.reused.get(store.0 as usize).and_then(Option::as_ref)
     }
 
     /// The name of a node.

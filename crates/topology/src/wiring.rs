@@ -27,7 +27,9 @@ impl Topology {
         }
         let ways = wiring.ways(&part.nodes);
         let owners = self.stores().iter().map(|s| s.owner.filter(|_| s.sub == sub)).collect();
-        Ok(TaskGraph::new(self.0.id, wiring.roots, ways, owners, wiring.shared))
+        let awaits = |n: &&NodeIndex| self.0.facts.get(n.0 as usize).is_some_and(|facts| !facts.caches.is_empty());
+        let awaiting = part.nodes.iter().filter(awaits).copied().collect();
+        Ok(TaskGraph::new(self.0.id, wiring.roots, ways, owners, awaiting, wiring.shared))
     }
 }
 
@@ -73,6 +75,11 @@ impl<'a> Wiring<'a> {
             origin: facts.origin,
             wants_old: facts.wants_old,
             has_old: facts.has_old,
+            number: match node.spec.kind {
+                NodeKind::Source(number) | NodeKind::Sink(number) => index(number),
+                NodeKind::Processor => 0,
+            },
+            behind_cache: facts.caches.iter().any(|store| port.cached(*store)),
             port,
         };
         let built = (node.spec.build)(&mut cx).map_err(|e| e.at(&node.name))?;

@@ -230,6 +230,82 @@ fn no_allocation_per_record() {
     assert_eq!((allocated, port.sent), (0, 6000));
 }
 
+/// Hands records on.
+struct Handed;
+
+impl Processor for Handed {
+    type In = Record<i64, i64>;
+    type Out = Record<i64, i64>;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, r: Self::In) -> Result {
+        cx.forward(r)
+    }
+}
+
+/// As [`Handed`], with the key it had.
+struct Kept;
+
+impl Processor for Kept {
+    type In = FixedKeyRecord<i64, i64>;
+    type Out = FixedKeyRecord<i64, i64>;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, r: Self::In) -> Result {
+        cx.forward(r)
+    }
+}
+
+/// All stateless operators, each of which takes every record.
+fn stateless() -> Topology {
+    let mut b = Topology::builder();
+    let stream = b.stream("in", Consumed::with(I64, I64));
+    stream.clone().foreach(|_, _| ());
+    let stream = stream
+        .filter(|_, v| *v >= 0)
+        .filter_not(|_, v| *v < 0)
+        .try_filter(|_, v| Ok(*v >= 0))
+        .map(|k, v| (k, v + 1))
+        .try_map(|k, v| Ok((k, v + 1)))
+        .map_values(|v| v + 1)
+        .map_values_with_key(|k, v| v + k)
+        .try_map_values(|v| Ok(v + 1))
+        .flat_map(|k, v| [(k, v)])
+        .flat_map_values(|v| [v])
+        .flat_map_values_with_key(|_, v| [v])
+        .select_key(|k, _| k + 1)
+        .peek(|_, _| ())
+        .try_peek(|_, _| Ok(()))
+        .process((), |_, ()| Ok(Handed))
+        .process_values((), |_, ()| Ok(Kept));
+    let mut split = stream.split();
+    let even = split.branch(|_, v| v % 2 == 0);
+    let merged = split.rest().merge(even);
+    merged.clone().to_topic_of(|_, v, _| if v % 2 == 0 { "even" } else { "odd" }, Produced::with(I64, I64));
+    merged.to("out", Produced::with(I64, I64).partitioner(|_, _, _| Some(0)));
+    b.build().unwrap()
+}
+
+#[test]
+fn no_stateless_operator_allocates() {
+    let _alone = PROFILED.lock();
+    let mut port = Counter::default();
+    let mut graph = stateless().task(0, &mut port).unwrap();
+    let headers: Headers = [Header { name: "trace".into(), value: None }].into_iter().collect();
+    let mut run = |port: &mut Counter| {
+        for n in 0..1000_i64 {
+            let bytes = n.to_be_bytes();
+            let raw = Raw { key: Some(&bytes), value: Some(&bytes), timestamp: n, headers: &headers };
+            graph.receive(port, SourceIndex(0), &raw).unwrap();
+        }
+    };
+    run(&mut port);
+    let profiler = dhat::Profiler::builder().testing().build();
+    let before = dhat::HeapStats::get().total_blocks;
+    run(&mut port);
+    let allocated = dhat::HeapStats::get().total_blocks - before;
+    drop(profiler);
+    assert_eq!((allocated, port.sent), (0, 4000));
+}
+
 /// What is done to a store for each record.
 struct Use<T: StoreKind>(StoreRef<T>, fn(&StoreRef<T>, &mut Context<'_, Use<T>>, i64) -> Result);
 

@@ -41,6 +41,8 @@ pub struct Applied {
     pub bytes: u64,
     /// Records without a key, skipped.
     pub null_keys: u64,
+    /// Records that are [not the store's](crate::Changelog::accepts), left out.
+    pub refused: u64,
     /// Records at or past the restore's end, left alone.
     pub past_end: u64,
 }
@@ -239,9 +241,11 @@ impl PolledBatch<'_> {
             part.records += span.applied;
             part.bytes += span.bytes;
             part.null_keys += span.null_keys;
+            part.refused += span.refused;
             applied.records += span.applied;
             applied.bytes += span.bytes;
             applied.null_keys += span.null_keys;
+            applied.refused += span.refused;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@
 //! A source that stands still with [`OutOfRange`](millpond_broker_api::ErrorKind::OutOfRange) is asked about anew and
 //! [planned again](Restore::replan).
 
+mod accepts;
 mod apply;
 mod clear;
 mod merged;
@@ -22,6 +23,7 @@ mod staged;
 
 use millpond_broker_api::{Change, Offset, Source};
 
+pub use accepts::Accepts;
 pub use apply::{Applied, Applier, ApplyLimits, PolledBatch};
 pub use clear::clear_store;
 pub use plan::{Changelog, Decision, LogRange, RebuildReason, decide};
@@ -82,6 +84,7 @@ struct Part {
     records: u64,
     bytes: u64,
     null_keys: u64,
+    refused: u64,
     /// The first reason to build it anew.
     rebuilt: Option<RebuildReason>,
     rebuilds: u32,
@@ -152,6 +155,7 @@ impl Restore {
                     records: 0,
                     bytes: 0,
                     null_keys: 0,
+                    refused: 0,
                     rebuilt: None,
                     rebuilds: 0,
                 };
@@ -222,8 +226,12 @@ impl Restore {
     ///
     /// Then [`Applier::prepare`], and give the consumer the [changes](Restore::changes) again. How often that happened is in
     /// the [progress](RestoreProgress::rebuilds): give up with its reason when it happens again and again.
-    pub fn replan(&mut self, source: Source, log: LogRange) -> Option<Decision> {
+    pub fn replan(&mut self, source: Source, mut log: LogRange) -> Option<Decision> {
         let part = self.part_mut(source)?;
+        if part.changelog.accepts.is_some() {
+            // Others write to it: what has come since is not restored.
+            log.until = part.log.until.clamp(log.start, log.end);
+        }
         let local = part.prepared.then_some(crate::ChangelogPosition {
             topic: &part.changelog.topic,
             topic_id: part.log.topic_id,

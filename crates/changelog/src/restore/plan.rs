@@ -2,6 +2,7 @@
 
 use millpond_broker_api::{Offset, Source};
 
+use crate::restore::Accepts;
 use crate::{ChangelogPosition, RowLayout, ValueFormat};
 
 /// A changelog partition, and the store that it is the log of.
@@ -21,6 +22,8 @@ pub struct Changelog {
     pub format: ValueFormat,
     /// The store's node may still need rows that have expired: none of them is left out.
     pub held: bool,
+    /// Of a topic that is not the store's own: which of its records are the store's; the others are left out. `None`: all.
+    pub accepts: Option<Accepts>,
 }
 
 /// What the broker says of a changelog partition.

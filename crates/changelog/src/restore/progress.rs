@@ -27,6 +27,8 @@ pub struct RestoreProgress<'a> {
     pub bytes: u64,
     /// Records without a key, which no store writes; they were skipped.
     pub null_keys: u64,
+    /// Records that are [not the store's](crate::Changelog::accepts), left out.
+    pub refused: u64,
     /// Why the store was built anew, if it was.
     pub rebuilt: Option<RebuildReason>,
     /// How often it was.
@@ -82,6 +84,7 @@ impl Part {
             records: self.records,
             bytes: self.bytes,
             null_keys: self.null_keys,
+            refused: self.refused,
             rebuilt: self.rebuilt,
             rebuilds: self.rebuilds,
             waiting: held_back.then_some(Waiting::OpenTransaction { at: self.stable_end }),

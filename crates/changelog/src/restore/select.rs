@@ -17,11 +17,12 @@ pub(super) struct Span {
     pub(super) applied: u64,
     pub(super) bytes: u64,
     pub(super) null_keys: u64,
+    pub(super) refused: u64,
 }
 
 impl Span {
     pub(super) fn new(part: usize, first: usize) -> Self {
-        Self { part, records: first..first, applied: 0, bytes: 0, null_keys: 0 }
+        Self { part, records: first..first, applied: 0, bytes: 0, null_keys: 0, refused: 0 }
     }
 }
 
@@ -66,6 +67,16 @@ impl<'a> Selection<'a> {
                 part.pending = part.log.until;
                 self.past_end += (run.end - i) as u64;
                 break;
+            }
+            if is_refused(part, &record) {
+                if !span.records.is_empty() {
+                    // A span has no holes: this batch ends here.
+                    return Ok(i);
+                }
+                span.records = i + 1..i + 1;
+                span.refused += 1;
+                part.pending = record.offset + 1;
+                continue;
             }
             let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
             if !self.room.take(bytes) {
@@ -115,6 +126,12 @@ impl<'a> Selection<'a> {
         *observed = (*observed).max(time);
         Ok(())
     }
+}
+
+/// Whether it is a record with a key that is not the store's.
+fn is_refused(part: &Part, record: &Record<'_>) -> bool {
+    let Some((accepts, key)) = part.changelog.accepts.as_ref().zip(record.key) else { return false };
+    !accepts.is(key, record.value, record.timestamp)
 }
 
 /// What still fits into a batch.

@@ -28,7 +28,16 @@ const NOW: i64 = 1_700_000_000_000;
 
 fn changelog(store: &str, space: SpaceId, format: ValueFormat) -> Changelog {
     let (source, rows) = (Source(space.0.into()), RowLayout::KeyValue { space });
-    Changelog { source, topic: store.into(), partition: 0, store: store.into(), rows, format, held: false }
+    Changelog {
+        source,
+        topic: store.into(),
+        partition: 0,
+        store: store.into(),
+        rows,
+        format,
+        held: false,
+        accepts: None,
+    }
 }
 
 fn plain(store: &str, space: SpaceId) -> Changelog {

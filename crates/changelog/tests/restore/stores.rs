@@ -118,6 +118,7 @@ impl Live {
             rows: layout(self.kind, self.number, self.retention),
             format: format(self.kind),
             held: false,
+            accepts: None,
         }
     }
 

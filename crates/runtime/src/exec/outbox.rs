@@ -9,6 +9,7 @@ use millpond_topology::{self as topology, Headers, Out, SinkIndex};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::ChangelogRoute;
 use crate::handler::Origin;
 use crate::output::Collector;
 use crate::state::Entry;
@@ -39,7 +40,7 @@ pub(crate) struct Routes {
     /// The sinks that choose a topic for each record, and the names of their nodes.
     pub(crate) choosing: Vec<(SinkIndex, Arc<str>)>,
     /// By the task's stores; `None` for stores without a changelog.
-    pub(crate) changelogs: Vec<Option<(String, TopicId)>>,
+    pub(crate) changelogs: Vec<Option<ChangelogRoute>>,
     /// The task's partition: that of its changelogs.
     pub(crate) partition: i32,
     pub(crate) cut: CutBytes,
@@ -48,6 +49,11 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
+    /// Tells the changelogs the time.
+    pub(crate) fn look_at(&mut self, wall: i64) {
+        self.changelogs.iter_mut().flatten().for_each(|log| log.look_at(wall));
+    }
+
     /// Where a record goes whose sink has chosen this topic.
     fn met(&self, sink: SinkIndex, met: &Met, collector: &mut Collector) -> Result<SinkRoute> {
         let (_, node) = self.choosing.iter().find(|(s, _)| *s == sink).ok_or_else(|| unknown_sink(sink))?;
@@ -64,14 +70,17 @@ impl Routes {
     /// lent by an overlay that holds it for good, so it need not wait in the arena. `key` is where a key is written that is
     /// another one there.
     pub(crate) fn log(
-        &self,
+        &mut self,
         collector: &mut Collector,
         store: usize,
         format: LogFormat,
         entry: Entry<'_>,
         key: &mut Vec<u8>,
     ) -> Result {
-        let Some(Some((_, topic))) = self.changelogs.get(store) else { return Ok(()) };
+        let Some(Some(route)) = self.changelogs.get_mut(store) else { return Ok(()) };
+        if !format.rows.is_logged(entry.key) {
+            return Ok(());
+        }
         let damaged = |e| Error::store("write a changelog record", e);
         let key = format.rows.key_to_log(entry.key, key).map_err(damaged)?;
         let change = Change { key, value: entry.value, timestamp: entry.timestamp };
@@ -85,8 +94,9 @@ impl Routes {
             let header = header.map_err(damaged)?;
             headers.push(Header { name: header.key, value: header.value });
         }
+        route.written(logged.timestamp);
         collector.send(&Outgoing {
-            topic: *topic,
+            topic: route.id,
             partition: self.partition,
             timestamp: logged.timestamp,
             key: Some(logged.key),
@@ -165,14 +175,18 @@ impl Outbox {
         for held in &self.held {
             let bytes = |range: &Option<Range<usize>>| range.as_ref().and_then(|r| self.bytes.get(r.clone()));
             let (key, value) = (bytes(&held.key), bytes(&held.value));
+            let chosen;
             let target = match &held.topic {
-                Some(met) => Arc::new(routes.met(held.sink, met, collector)?),
+                Some(met) => {
+                    chosen = Arc::new(routes.met(held.sink, met, collector)?);
+                    &chosen
+                }
                 None => {
                     let route = routes.sinks.get(held.sink.0 as usize).and_then(Option::as_ref);
-                    Arc::clone(route.ok_or_else(|| unknown_sink(held.sink))?)
+                    route.ok_or_else(|| unknown_sink(held.sink))?
                 }
             };
-            let partition = choose(&target, held.partition, bytes(&held.partitioned_by).or(key), &mut round_robin)?;
+            let partition = choose(target, held.partition, bytes(&held.partitioned_by).or(key), &mut round_robin)?;
             let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
             headers.extend(held.headers.iter().map(|h| Header { name: &h.name, value: h.value.as_deref() }));
             if target.tagged {
@@ -183,7 +197,7 @@ impl Outbox {
             if target.tagged {
                 collector.send(&record)?
             } else {
-                collector.send_output(&record, &target, origin)?
+                collector.send_output(&record, target, origin)?
             };
         }
         self.round_robin = round_robin;

@@ -1,7 +1,8 @@
 //! What the parts of an instance share: settings, plan, clients, ports, state directory.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millpond_broker_api::{Broker, ProducerOptions};
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) met: Arc<MetTopics>,
     pub(crate) commit_interval: Duration,
     pub(crate) locks: TaskLocks,
+    /// The changelogs of which it was said that they do not keep what is written.
+    told_not_kept: Mutex<BTreeSet<String>>,
     /// How long is left when the instance is being closed.
     pub(crate) closing: Arc<Closing>,
     /// The group's coordinator has not answered for a while.
@@ -72,6 +75,7 @@ impl Shared {
             met: Arc::new(MetTopics::new(Arc::clone(&broker))),
             commit_interval: settings.effective_commit_interval(),
             locks: TaskLocks::default(),
+            told_not_kept: Mutex::default(),
             closing: Arc::new(Closing::new(ports.clock.clone(), settings.request_timeout)),
             disconnected: AtomicBool::new(false),
             exclusive_until: AtomicU64::new(0),
@@ -85,6 +89,11 @@ impl Shared {
             process_id,
             instance_id,
         })
+    }
+
+    /// Whether nobody has asked this of a changelog before.
+    pub(crate) fn is_first_not_kept(&self, topic: &str) -> bool {
+        self.told_not_kept.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.to_owned())
     }
 
     /// A fail point: in the simulator a process may die here.
@@ -124,7 +133,8 @@ impl Shared {
         };
         let producer =
             self.broker.producer(&options).map_err(|e| Error::broker("make a producer", e).with("worker", worker))?;
-        Ok(Collector::new(producer, self))
+        let guarantee = self.settings.guarantee;
+        Ok(Collector::new(producer, &self.closing, &self.handlers, &self.plan.dead_letters, guarantee))
     }
 
     fn transactional_id(&self, worker: usize) -> String {

@@ -15,7 +15,7 @@ use super::watch::{Contents, DEAD_LETTER, Origins, Watch, is_output};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::SinkRoute;
 use crate::handler::{DeadLetterRoute, Decision, ErrorStage, Failed, Handlers, Letter, Origin, RefusedOutput};
-use crate::instance::{Closing, Shared};
+use crate::instance::Closing;
 use crate::settings::Guarantee;
 
 const WRITE: &str = "write records";
@@ -47,26 +47,33 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn new(mut producer: Box<dyn Producer>, shared: &Shared) -> Self {
+    /// `dead_letters`: the handlers' topics with their partition counts.
+    pub(crate) fn new(
+        mut producer: Box<dyn Producer>,
+        closing: &Arc<Closing>,
+        handlers: &Arc<Handlers>,
+        dead_letters: &[(String, i32)],
+        guarantee: Guarantee,
+    ) -> Self {
         let route = |(topic, partitions): &(String, i32)| DeadLetterRoute {
             id: producer.topic(topic),
             partitions: *partitions,
         };
-        let dead_letters = shared.plan.dead_letters.iter().map(route).collect();
-        let watch = match shared.settings.guarantee {
-            _ if !shared.handlers.asks_about_outputs() => Watch::Off,
+        let dead_letters = dead_letters.iter().map(route).collect();
+        let watch = match guarantee {
+            _ if !handlers.asks_about_outputs() => Watch::Off,
             Guarantee::AtLeastOnce => Watch::Origins(Origins::new()),
             Guarantee::ExactlyOnce => Watch::Contents(Contents::default()),
         };
         Self {
             producer,
-            closing: Arc::clone(&shared.closing),
+            closing: Arc::clone(closing),
             delivered: BTreeMap::new(),
             sent: 0,
             pushed: 0,
             told: 0,
             lost: None,
-            handlers: Arc::clone(&shared.handlers),
+            handlers: Arc::clone(handlers),
             watch,
             dead_letters,
             round_robin: 0,
@@ -111,7 +118,7 @@ impl Collector {
             Watch::Off => (record.tag, None),
             Watch::Origins(origins) => (origins.keep(origin, sink), None),
             Watch::Contents(contents) => {
-                let tag = Contents::tag(record);
+                let tag = contents.tag(record);
                 (tag, contents.known(tag))
             }
         };

@@ -266,12 +266,12 @@ impl Worker {
         for changelog in &task.routes.changelogs {
             let end = match changelog {
                 None => None,
-                Some((topic, id)) => match self.collector.next_offset(*id, task.id.partition) {
+                Some(log) => match self.collector.next_offset(log.id, task.id.partition) {
                     Some(Some(next)) => Some(next),
                     // A report came without an offset: what was written ends where the log ends now. Without an answer the
                     // position stays where it was, and a restore reads the rest again.
                     asked if asked.is_some() || advance => {
-                        end_of(&mut *self.admin, topic, task.id.partition).ok().and_then(own)
+                        end_of(&mut *self.admin, &log.topic, task.id.partition).ok().and_then(own)
                     }
                     _ => None,
                 },
@@ -296,6 +296,7 @@ impl Worker {
         }
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             (task.dirty, task.commit_requested) = (false, false);
+            task.tell_buffers(&*self.shared.ports.metrics);
         }
         self.collector.committed();
         let now = self.shared.ports.clock.now();
@@ -316,14 +317,21 @@ impl Task {
 
     /// `ends`: by store, the next offset of its changelog, where it moved.
     fn note_offsets(&mut self, ends: &[Option<i64>], wall: i64) {
+        self.routes.look_at(wall);
         let Some(stores) = self.stores.as_mut() else { return };
         let (stores, shards) = stores.parts_mut();
         for (store, end) in stores.iter_mut().zip(ends) {
             let Some(shard) = shards.get_mut(store.shard) else { continue };
             let expires = store.plan.retention.is_some();
             let observed = store.observe(self.stream_time);
+            // A source topic that is the changelog as well: the store stands for what was processed of it.
+            let input = self
+                .inputs
+                .iter()
+                .find(|i| store.plan.reuses_source && store.plan.changelog.as_deref() == Some(&*i.topic));
+            let end = input.map(|input| input.next).or(*end);
             if let (Some(topic), Some(end)) = (&store.plan.changelog, end) {
-                shard.metadata.set_changelog(topic, 0, self.id.partition, *end);
+                shard.metadata.set_changelog(topic, 0, self.id.partition, end);
             }
             if end.is_some() || expires {
                 shard.metadata.observe(&store.plan.name, observed);

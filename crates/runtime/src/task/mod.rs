@@ -23,7 +23,7 @@ use millpond_changelog::{Cut, CutKind};
 use millpond_topology::{self as topology, StoreIndex, TaskGraph};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::{Outbox, Routes, SinkRoute};
+use crate::exec::{ChangelogRoute, Outbox, Routes, SinkRoute};
 use crate::instance::Shared;
 use crate::output::Collector;
 use crate::plan::{Plan, SubPlan};
@@ -169,9 +169,10 @@ impl Task {
     }
 
     /// A new producer numbers topics anew.
-    pub(crate) fn reroute(&mut self, collector: &mut Collector) {
+    pub(crate) fn reroute(&mut self, collector: &mut Collector, wall: i64) {
         if let Some(sub) = self.plan.sub(self.id) {
             self.routes = routes(self.id, sub, self.plan.position_headers, collector);
+            self.routes.look_at(wall);
         }
     }
 
@@ -226,8 +227,10 @@ fn routes(id: TaskId, sub: &SubPlan, has_positions: bool, collector: &mut Collec
             *slot = Some(Arc::new(route));
         }
     }
-    let changelogs = sub.stores.iter().map(|s| s.changelog.as_ref());
-    routes.changelogs = changelogs.map(|topic| topic.map(|t| (t.clone(), collector.topic(t)))).collect();
+    for store in &sub.stores {
+        let route = |topic: &String| ChangelogRoute::new(topic.clone(), collector.topic(topic), store.changelog_keeps);
+        routes.changelogs.push(store.changelog.as_ref().filter(|_| !store.reuses_source).map(route));
+    }
     routes
 }
 

@@ -257,6 +257,7 @@ impl Task {
     /// It begins to run, or goes on with it.
     pub(crate) fn begin_reading(&mut self, wall: i64) {
         self.read_at = wall;
+        self.routes.look_at(wall);
     }
 
     /// Calls all punctuations of a clock that are due. Each is atomic like a record; it has no record to skip, so a failed one
@@ -281,20 +282,52 @@ impl Task {
     }
 
     /// Takes every pending entry out of the overlays, in topological order, forwards and logs it; what is forwarded may
-    /// make others pending, so it goes on until all is quiet.
+    /// make others pending, so it goes on until all is quiet, and the nodes that wait for that have nothing more to say. What
+    /// forwards nothing comes last, when it has been written for the last time.
     pub(crate) fn drain(&mut self, cx: &mut Processing<'_>) -> Result {
-        let stores = self.stores.as_ref().map_or(0, |s| s.stores().len());
+        let mut told = false;
         loop {
-            let mut quiet = true;
-            for place in 0..stores {
-                while self.drain_one(cx, place)? {
-                    quiet = false;
-                }
+            let quiet = self.drain_stores(cx, true)?;
+            if quiet && (told || !self.tell_drained(cx)?) {
+                break;
             }
-            if quiet {
-                return Ok(());
+            told = quiet;
+        }
+        self.drain_stores(cx, false).map(drop)
+    }
+
+    /// Drains the stores that forward their updates, or those that do not, once around; true if there was nothing.
+    fn drain_stores(&mut self, cx: &mut Processing<'_>, forwards: bool) -> Result<bool> {
+        let mut quiet = true;
+        for place in 0..self.stores.as_ref().map_or(0, |s| s.stores().len()) {
+            let drained =
+                |s: &super::stores::TaskStores| s.stores().get(place).is_some_and(|s| s.plan.forwards == forwards);
+            if !self.stores.as_ref().is_some_and(drained) {
+                continue;
+            }
+            while self.drain_one(cx, place)? {
+                quiet = false;
             }
         }
+        Ok(quiet)
+    }
+
+    /// Tells the nodes that wait for it that nothing is held back; false if there are none.
+    fn tell_drained(&mut self, cx: &mut Processing<'_>) -> Result<bool> {
+        let awaiting = self.graph.as_ref().map_or(0, |graph| graph.awaiting().len());
+        for n in 0..awaiting {
+            for attempt in 1.. {
+                let mut port = port!(self, cx.wall, self.stream_time, None);
+                let outcome = run(self.graph.as_mut(), self.id, |graph| match graph.awaiting().get(n) {
+                    Some(node) => graph.all_drained(&mut port, *node),
+                    None => Ok(()),
+                });
+                if self.settle_drained(cx, outcome, attempt)? == Settled::Over {
+                    break;
+                }
+            }
+        }
+        Ok(awaiting > 0)
     }
 
     /// Takes the oldest pending entry of a store out. Its write stays even if forwarding it fails.

@@ -165,7 +165,8 @@ impl Worker {
                 if self.exactly_once() {
                     collector.init()?;
                 }
-                self.tasks.iter_mut().for_each(|t| t.reroute(&mut collector));
+                let wall = self.shared.ports.clock.wall_ms();
+                self.tasks.iter_mut().for_each(|t| t.reroute(&mut collector, wall));
                 self.collector = collector;
                 Ok(())
             }

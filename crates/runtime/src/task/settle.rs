@@ -49,8 +49,7 @@ impl Task {
             self.retry = None;
             return None;
         }
-        // An extractor is asked again, too.
-        let _time = self.head_time(retry.input);
+        let _extracted = self.head_time(retry.input);
         Some(Again { chosen: (now >= retry.at).then_some(retry.input) })
     }
 
@@ -83,30 +82,22 @@ impl Task {
             None => error,
         };
         let Some(stage) = stage else { return Err(error) };
-        let handlers = &cx.shared.handlers;
-        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, handlers) };
-        let settled = match handlers.decide(&failed, error, remedy(stage)) {
-            Decision::Fail(error) => return Err(error),
-            Decision::Skip => Settled::Over,
-            Decision::DeadLetter(to, error) => {
-                cx.collector.post(to, &failed, &error)?;
-                Settled::Over
-            }
-            Decision::Retry(pause) => {
-                let offset = subject.source.map_or(input.next, |s| s.offset);
-                self.retry = Some(Retry { input: at, offset, attempts: attempt, at: cx.now.saturating_add(pause) });
-                Settled::Again
-            }
-        };
-        if settled == Settled::Over {
-            self.retry = None;
-        } else if let Some(input) = self.inputs.get_mut(at) {
-            input.head_time = None;
-        }
+        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, &cx.shared.handlers) };
+        let pause = answer(cx, &failed, error)?;
+        let offset = subject.source.map_or(input.next, |s| s.offset);
+        self.retry =
+            pause.map(|pause| Retry { input: at, offset, attempts: attempt, at: cx.now.saturating_add(pause) });
         if panicked {
             self.build_graph(&cx.shared.topology, cx.wall)?;
         }
-        Ok(settled)
+        if self.retry.is_none() {
+            return Ok(Settled::Over);
+        }
+        if let Some(input) = self.inputs.get_mut(at) {
+            // An extractor is asked again, too.
+            input.head_time = None;
+        }
+        Ok(Settled::Again)
     }
 
     /// The border of a punctuation.
@@ -120,6 +111,18 @@ impl Task {
         let Err(failure) = outcome else { return self.keep(cx, None).map(|()| Settled::Over) };
         let subject = Subject::nobody(self.id, at);
         self.settle_other(cx, failure, "run a punctuation", subject, attempt)
+    }
+
+    /// The border of what a node forwards when all caches above it are drained.
+    pub(super) fn settle_drained(
+        &mut self,
+        cx: &mut Processing<'_>,
+        outcome: Outcome,
+        attempt: u32,
+    ) -> Result<Settled> {
+        let Err(failure) = outcome else { return self.keep(cx, None).map(|()| Settled::Over) };
+        let subject = Subject::nobody(self.id, self.stream_time);
+        self.settle_other(cx, failure, "forward what was held back", subject, attempt)
     }
 
     /// The border of an entry that came out of a cache. Its write stays.
@@ -146,21 +149,12 @@ impl Task {
         let panicked = matches!(failure, Failure::Panic(_));
         let error = self.error_of(op, failure);
         let Some(stage) = stage else { return Err(error) };
-        let handlers = &cx.shared.handlers;
-        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, handlers) };
-        let settled = match handlers.decide(&failed, error, remedy(stage)) {
-            Decision::Fail(error) => return Err(error),
-            Decision::Skip => Settled::Over,
-            Decision::DeadLetter(to, error) => {
-                cx.collector.post(to, &failed, &error)?;
-                Settled::Over
-            }
-            Decision::Retry(_) => Settled::Again,
-        };
+        let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, &cx.shared.handlers) };
+        let again = answer(cx, &failed, error)?;
         if panicked {
             self.build_graph(&cx.shared.topology, cx.wall)?;
         }
-        Ok(settled)
+        Ok(if again.is_some() { Settled::Again } else { Settled::Over })
     }
 
     /// Keeps what was done: store writes into the interval, changes and outputs to the producer. `input`: whose front record
@@ -168,7 +162,7 @@ impl Task {
     pub(super) fn keep(&mut self, cx: &mut Processing<'_>, input: Option<usize>) -> Result {
         self.timers.record_done();
         let collector = &mut *cx.collector;
-        let (routes, key, mut logged) = (&self.routes, &mut self.log_key, Ok(()));
+        let (routes, key, mut logged) = (&mut self.routes, &mut self.log_key, Ok(()));
         if !self.outbox.is_empty() {
             let origin = Origin { task: self.id, input: input.and_then(|at| self.inputs.get(at)) };
             if let Err(error) = self.outbox.hand_over(collector, routes, origin) {
@@ -208,10 +202,30 @@ impl Task {
             Failure::Error(e) => match e.kind() {
                 topology::ErrorKind::Store => (ErrorKind::Store, e.into()),
                 topology::ErrorKind::Topology => (ErrorKind::Config, e.into()),
+                topology::ErrorKind::Full => return self.full(op, e),
                 _ => (ErrorKind::Record, e.into()),
             },
         };
         Error::new(kind, op).with("task", self.id).caused_by(source)
+    }
+
+    #[cold]
+    fn full(&self, op: &'static str, error: topology::Error) -> Error {
+        Error::new(ErrorKind::Config, op)
+            .with("task", self.id)
+            .caused_by(error)
+            .remedy("let the buffer spill when it is full, or raise its limit")
+    }
+}
+
+/// Asks what becomes of it, and does that, but for a retry: then the answer is the pause before it.
+#[cold]
+fn answer(cx: &mut Processing<'_>, failed: &Failed<'_>, error: Error) -> Result<Option<Duration>> {
+    match cx.shared.handlers.decide(failed, error, remedy(failed.stage)) {
+        Decision::Fail(error) => Err(error),
+        Decision::Skip => Ok(None),
+        Decision::DeadLetter(to, error) => cx.collector.post(to, failed, &error).map(|()| None),
+        Decision::Retry(pause) => Ok(Some(pause)),
     }
 }
 
@@ -230,7 +244,7 @@ fn stage_of(topology: &Topology, failure: &Failure) -> Option<ErrorStage> {
         topology::ErrorKind::Serialization if topology.sinks().iter().any(|s| Some(&*s.name) == at) => {
             Some(ErrorStage::Production)
         }
-        topology::ErrorKind::Store | topology::ErrorKind::Topology => None,
+        topology::ErrorKind::Store | topology::ErrorKind::Topology | topology::ErrorKind::Full => None,
         _ => Some(ErrorStage::Processing),
     }
 }

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use millpond_broker_api::{self as broker, Admin, At, Change, Source, Stable, TopicInfo};
 use millpond_changelog::{
-    self as changelog, Changelog, CommitMetadata, Decided, Decision, LogRange, RebuildReason, Restore,
+    self as changelog, Accepts, Changelog, CommitMetadata, Decided, Decision, LogRange, RebuildReason, Restore,
 };
 use millpond_store_api as store;
+use millpond_topology::{StoreIndex, Topology};
 
 use super::rollback::PAUSE;
 use super::stores::TaskStores;
 use super::{Input, Task, TaskId, TaskState};
 use crate::error::{Disposition, Error, ErrorKind, Result};
+use crate::exec::catch;
 use crate::ports::{Bug, FailPoint};
 use crate::settings::{Guarantee, OffsetReset, Settings};
 use crate::state::{StateError, StateErrorKind};
@@ -171,11 +173,22 @@ impl Worker {
         let Some(task) = self.tasks.iter_mut().find(|t| t.id == id) else { return Ok(false) };
         let Some(stores) = task.stores.as_mut() else { return Ok(false) };
         let mut changelogs: Vec<Vec<(Changelog, LogRange)>> = stores.shards().iter().map(|_| Vec::new()).collect();
-        let logged = || stores.stores().iter().filter_map(|s| Some((s, s.plan.changelog.as_deref()?)));
+        // A source topic that has no partition for this task has nothing for its store either.
+        let inputs = &task.inputs;
+        let input = |topic: &str| inputs.iter().find(|i| *i.topic == *topic);
+        let logged = || {
+            let logged = stores.stores().iter().filter_map(|s| Some((s, s.plan.changelog.as_deref()?)));
+            logged.filter(|(s, topic)| !s.plan.reuses_source || input(topic).is_some())
+        };
         let topics: Vec<&str> = logged().map(|(_, topic)| topic).collect();
         let logs = log_ranges(&mut *self.admin, &topics, id.partition)?;
-        for ((store, topic), log) in logged().zip(logs) {
+        for ((store, topic), mut log) in logged().zip(logs) {
             self.last_source += 1;
+            let reused = Some(store.plan.index).filter(|_| store.plan.reuses_source);
+            if let Some(input) = reused.and_then(|_| input(topic)) {
+                // What lies beyond is processed, not restored.
+                log.until = log.until.min(input.next);
+            }
             let changelog = Changelog {
                 source: Source(self.last_source),
                 topic: topic.into(),
@@ -184,6 +197,7 @@ impl Worker {
                 rows: store.rows,
                 format: store.plan.format,
                 held: store.plan.keeps_expired(),
+                accepts: reused.and_then(|store| accepts(&self.shared.topology, store)),
             };
             if let Some(shard) = changelogs.get_mut(store.shard) {
                 shard.push((changelog, log));
@@ -250,6 +264,10 @@ impl Worker {
         }
         stores.restore_released(&std::mem::take(&mut task.takeover.released));
         self.shared.pass(FailPoint::RestoreDone)?;
+        let refused: u64 = task.takeover.restores.iter().flat_map(Restore::progress).map(|p| p.refused).sum();
+        if refused > 0 {
+            tracing::warn!(task = %id, refused, "left out records of a source topic that its table would drop");
+        }
         task.takeover.abandon();
         task.takeover.waiting = None;
         task.build_graph(&self.shared.topology, wall)?;
@@ -279,6 +297,19 @@ impl Worker {
             }
         }
     }
+}
+
+/// What of a reused source topic are rows of the store. A serde that panics on a record has refused it.
+fn accepts(topology: &Topology, store: StoreIndex) -> Option<Accepts> {
+    let reused = topology.reused_topic(store)?.clone();
+    Some(Accepts::new(move |key, value, timestamp| {
+        let mut accepted = false;
+        let asked = catch(|| {
+            accepted = reused.accepts(key, value, timestamp);
+            Ok(())
+        });
+        accepted && asked.is_ok()
+    }))
 }
 
 /// Opens a task's shards; files that are damaged are set aside, and their stores restored from the start.

@@ -5,7 +5,7 @@ mod met;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use met::{Met, MetTopics, failed_to_ask};
-use millpond_broker_api::{Admin, Broker};
+use millpond_broker_api::{Admin, Broker, TopicInfo};
 use millpond_changelog::{
     self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics,
 };
@@ -39,7 +39,12 @@ pub(crate) fn resolve(
     partitions.extend(wanted.iter().map(|t| (t.name.clone(), t.partitions)));
     let counted = |topic: &String| partitions.get(topic).map(|count| (topic.clone(), *count));
     let dead_letters = dead_letters.iter().filter_map(counted).collect();
-    let subs = (0..topology.sub_topologies().len()).map(|n| sub_plan(topology, n, app, &partitions)).collect();
+    let numbers = 0..topology.sub_topologies().len();
+    let mut subs: Vec<_> = numbers.map(|n| sub_plan(topology, n, app, &partitions)).collect();
+    for store in subs.iter_mut().flat_map(|sub| &mut sub.stores) {
+        let changelog = wanted.iter().find(|topic| Some(&topic.name) == store.changelog.as_ref());
+        store.changelog_keeps = changelog.and_then(InternalTopic::deletes_after_ms);
+    }
     Ok(Plan { subs, position_headers: settings.position_headers, dead_letters })
 }
 
@@ -55,6 +60,7 @@ fn external_partitions(
     let names: BTreeSet<&str> = topics.map(|t| &t.name).chain(dead_letters).map(String::as_str).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let found = admin.describe(&names).map_err(|e| Error::broker("describe topics", e))?;
+    warn_of_short_logs(topology, found.iter().flatten());
     let missing: Vec<&str> = names.iter().zip(&found).filter(|(_, f)| f.is_none()).map(|(n, _)| *n).collect();
     if !missing.is_empty() {
         let error = Error::new(ErrorKind::Config, "find topics").with("unknown topics", missing.join(", "));
@@ -67,6 +73,28 @@ fn external_partitions(
             .remedy("create them before the application starts, with the partition count that you want"));
     }
     Ok(found.into_iter().flatten().map(|info| (info.name, info.partitions)).collect())
+}
+
+/// A topic that is a table's changelog, too, has to keep the last record of each key.
+fn warn_of_short_logs<'a>(topology: &Topology, found: impl Iterator<Item = &'a TopicInfo>) {
+    let stores = (0..topology.stores().len() as u32).map(StoreIndex);
+    let reused: BTreeSet<&str> =
+        stores.filter_map(|store| topology.reused_topic(store)).map(|reused| reused.topic.name.as_str()).collect();
+    for info in found.filter(|info| reused.contains(info.name.as_str()) && !keeps_last_records(info)) {
+        tracing::warn!(
+            topic = info.name,
+            "it is the changelog of a table, but its records are deleted after a time: rows will be missing after a restore; \
+             set its `cleanup.policy` to `compact`, or let the table have a changelog of its own"
+        );
+    }
+}
+
+fn keeps_last_records(info: &TopicInfo) -> bool {
+    let effective = || info.configs.iter().chain(&info.inherited);
+    let config = |name: &str| effective().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    // What the broker does not say is not warned of.
+    let deletes = config("cleanup.policy").is_some_and(|policy| policy.contains("delete"));
+    !deletes || config("retention.ms") == Some("-1")
 }
 
 /// The internal topics as they have to be, in the topology's order.
@@ -130,6 +158,8 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
     };
     for store in &sub.stores {
         let Some(def) = topology.stores().get(store.0 as usize) else { continue };
+        let reused = topology.reused_topic(*store).map(|reused| reused.topic.full_name(app));
+        let reuses_source = reused.is_some();
         plan.stores.push(StorePlan {
             index: *store,
             name: def.name.clone(),
@@ -138,8 +168,10 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             hold: def.hold,
             engine: def.engine.clone(),
             format: value_format(def.kind),
-            changelog: changelog_of(def, true),
-            former_changelog: changelog_of(def, false),
+            former_changelog: changelog_of(def, reuses_source),
+            changelog: reused.or_else(|| changelog_of(def, true)),
+            changelog_keeps: None,
+            reuses_source,
             caching: def.caching,
             forwards: def.owner.is_some(),
         });
@@ -180,7 +212,7 @@ fn value_format(kind: StoreType) -> ValueFormat {
         StoreType::TimestampedKeyValueWithHeaders | StoreType::TimestampedWindowWithHeaders => {
             ValueFormat::TimestampedWithHeaders
         }
-        StoreType::SessionWithHeaders => ValueFormat::AggregationWithHeaders,
+        StoreType::SessionWithHeaders | StoreType::SuppressionBuffer => ValueFormat::AggregationWithHeaders,
         _ => ValueFormat::Plain,
     }
 }

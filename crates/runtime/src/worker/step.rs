@@ -397,6 +397,7 @@ impl Worker {
         for task in &mut self.tasks {
             let (mut counts, queued) = (std::mem::take(&mut task.counts), task.queued_bytes());
             let scope = Scope::Task(task.id);
+            report_not_kept(task, &self.shared);
             counts.dropped += task.drops.take(&mut |node, why, n| {
                 metrics.add(Counter::DroppedByNodeTotal, Scope::Node { task: task.id, node, why }, n);
             });
@@ -428,5 +429,26 @@ impl Worker {
             }
         }
         self.shared.memory.report(self.shared.ports.clock.now(), &**metrics);
+    }
+}
+
+/// Counts what changelogs do not keep; that it happens to a store is said once.
+fn report_not_kept(task: &mut Task, shared: &Shared) {
+    for log in task.routes.changelogs.iter_mut().flatten() {
+        let records = log.take_not_kept();
+        if records == 0 {
+            continue;
+        }
+        shared.ports.metrics.add(Counter::ChangelogNotKeptTotal, Scope::Task(task.id), records);
+        if shared.is_first_not_kept(&log.topic) {
+            tracing::warn!(
+                task = %task.id,
+                topic = log.topic,
+                records,
+                "its records are older than the broker keeps them there, so a restore may lack them; set \
+                 `windowstore.changelog.additional.retention.ms` higher than the age of the events that are read; from now on \
+                 `changelog-not-kept-records-total` alone counts them"
+            );
+        }
     }
 }

@@ -13,7 +13,8 @@ mod window;
 mod with_headers;
 
 pub use buffer::{
-    ArrivalBuffer, BufferTotals, BufferValue, Buffered, ContextHeaders, KeyBuffer, MakeValue, UpdateContext,
+    ArrivalBuffer, BufferScratch, BufferTotals, BufferValue, Buffered, ContextHeaders, KeyBuffer, MakeValue,
+    UpdateContext,
 };
 pub use expiring::Keys;
 pub use headers::{Header, HeaderIter, Headers};

@@ -2,13 +2,21 @@
 
 use millpond_changelog::RowLayout;
 use millpond_store_api::{
-    self as store, AggregationWithHeaders, Direction, Keys, Range, Row, Session, Sessions, Space, SpaceId,
-    ValueAndTimestamp, ValueTimestampHeaders, Window, schema::Buckets,
+    self as store, AggregationWithHeaders, BufferValue, Direction, KeyBuffer, Keys, Range, Row, Session, Sessions,
+    Space, SpaceId, SpaceMut, ValueAndTimestamp, ValueTimestampHeaders, Window, schema::Buckets,
 };
 use millpond_topology::{StoreAccess, StoreDef, StoreType};
 
 /// Calls `each` with every row, its key as in the changelog.
 pub(crate) fn each(def: &StoreDef, access: &mut StoreAccess<'_>, each: &mut dyn FnMut(Row<'_>)) -> store::Result<()> {
+    if def.kind == StoreType::SuppressionBuffer {
+        return each_of(&access.space(), &mut |row| {
+            if let Some(key) = KeyBuffer::<dyn SpaceMut>::key_of_row(row.key) {
+                each(Row { key, value: row.value });
+            }
+            Ok(())
+        });
+    }
     let duplicates = def.retention.is_some_and(|r| r.duplicates);
     let Some((number, retention, now)) = access.expiry.as_ref().map(|e| (e.store, e.retention, *e.observed)) else {
         return each_of(&access.space(), &mut |row| {
@@ -83,7 +91,24 @@ pub(super) fn value(kind: StoreType, bytes: &[u8]) -> store::Result<(&[u8], i64)
             let row = ValueTimestampHeaders::decode(bytes)?;
             (row.value, row.timestamp)
         }
+        StoreType::SuppressionBuffer => {
+            let waiting = waiting(AggregationWithHeaders::decode(bytes)?.aggregation)?;
+            (waiting.new.unwrap_or_default(), waiting.context.timestamp)
+        }
         StoreType::SessionWithHeaders => (AggregationWithHeaders::decode(bytes)?.aggregation, -1),
         _ => (bytes, -1),
     })
+}
+
+/// What the value's serde gets of a changelog record's value.
+pub(super) fn logged_value(kind: StoreType, bytes: &[u8]) -> store::Result<&[u8]> {
+    match kind {
+        StoreType::SuppressionBuffer => Ok(waiting(bytes)?.new.unwrap_or_default()),
+        _ => Ok(bytes),
+    }
+}
+
+/// An update that waits; behind it stands since when.
+fn waiting(bytes: &[u8]) -> store::Result<BufferValue<'_>> {
+    BufferValue::decode(bytes.split_last_chunk::<8>().map_or(&[][..], |(value, _)| value))
 }

@@ -10,9 +10,9 @@ use millpond_runtime::{Counter, Guarantee};
 use millpond_testkit::{Driver, DriverBuilder, RawRecord, TestRecord};
 use millpond_topology::{
     AggregationWithHeaders, Consumed, Context, Headers, I64, ListValue, Produced, Record, Result, Session,
-    SessionWindowed, SessionWithHeaders, StoreKind, StoreRef, StoreSpec, TimeWindowed, TimestampedKeyValueWithHeaders,
-    TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue, Utf8, ValueAndTimestamp, ValueTimestampHeaders,
-    Versioned, Window, Windowed,
+    SessionWithHeaders, StoreKind, StoreRef, StoreSpec, TimestampedKeyValueWithHeaders, TimestampedWindow,
+    TimestampedWindowWithHeaders, TtlKeyValue, Utf8, ValueAndTimestamp, ValueTimestampHeaders, Versioned, Window,
+    Windowed,
 };
 
 use crate::support::{BOTH, Closure, assert_names, builder, closure, pipe};
@@ -325,9 +325,8 @@ fn the_changelog_of_windows_is_what_the_store_holds() {
         let driver = windows_by_record(spec).manual_commit().caching(caching).build().unwrap();
         pipe(&driver, &[("a", 1, 0), ("a", 2, 0), ("b", 3, 10), ("a", 4, 0)]);
         driver.commit().unwrap();
-        let store = driver.store("w", TimeWindowed::new(Utf8, 10).of_changelog(), I64);
-        let row = |key: &str, start, value| (Windowed { key: key.to_owned(), start, end: start + 10 }, value);
-        assert_eq!(store.all(), [row("a", 0, 4), row("b", 10, 3)]);
+        let store = driver.window_store("w", Utf8, I64);
+        assert_eq!(store.all(), [("a".to_owned(), 0, 4), ("b".to_owned(), 10, 3)]);
         assert_eq!(store.changelog(), store.all());
         assert_eq!(driver.records("test-w-changelog").len(), if caching > 0 { 2 } else { 4 });
     }
@@ -340,8 +339,8 @@ fn b004_an_expired_put_is_counted_and_not_logged() {
         let driver = windows_by_record(spec).manual_commit().caching(caching).build().unwrap();
         pipe(&driver, &[("a", 1, 0), ("b", 2, 50), ("c", 3, 155), ("late", 4, 40), ("d", 5, 56), ("b", 6, 55)]);
         driver.commit().unwrap();
-        let store = driver.store("w", TimeWindowed::new(Utf8, 10).of_changelog(), I64);
-        let alive: Vec<_> = store.all().into_iter().map(|(key, value)| (key.key, value)).collect();
+        let store = driver.window_store("w", Utf8, I64);
+        let alive: Vec<_> = store.all().into_iter().map(|(key, _, value)| (key, value)).collect();
         assert_eq!(alive, [("c".to_owned(), 3), ("d".to_owned(), 5)]);
         assert_eq!(driver.count(Counter::DroppedRecordsTotal), 2);
         let logged = driver.records("test-w-changelog");
@@ -359,7 +358,7 @@ fn the_tasks_time_expires_what_the_store_itself_saw_nothing_of() {
         cx.store(store)?.put(&session, &record.value).map(drop)
     });
     let driver = driver.build().unwrap();
-    let store = driver.store("s", SessionWindowed(Utf8), I64);
+    let store = driver.session_store("s", Utf8, I64);
     pipe(&driver, &[("a", 1, 5), ("other", 0, 104)]);
     assert_eq!(store.all().len(), 1);
     pipe(&driver, &[("other", 0, 105)]);
@@ -381,7 +380,7 @@ fn a_record_that_fails_does_not_move_the_stores_time() {
         });
         let driver = driver.setting("processing.exception.handler", "continue").guarantee(guarantee).build().unwrap();
         pipe(&driver, &[("a", 1, 5), ("bad", -1, 2_000_000), ("b", 2, 6)]);
-        let store = driver.store("w", TimeWindowed::new(Utf8, 10).of_changelog(), I64);
+        let store = driver.window_store("w", Utf8, I64);
         assert_eq!(store.all().len(), 2);
         driver.crash().unwrap();
         assert_eq!(store.all().len(), 2);
@@ -452,6 +451,26 @@ fn changelogs_have_the_configs_of_their_kind() {
     assert_eq!(configs(&started(versioned)), format!("cleanup.policy=compact min.compaction.lag.ms={}", DAY + 100));
     let ttl = StoreSpec::<TtlKeyValue<String, i64>>::ttl_key_value("s", ms(100), Utf8, I64);
     assert_eq!(configs(&started(ttl)), "cleanup.policy=compact");
+}
+
+/// By its own clock a broker deletes what is older than a changelog keeps: a replay of old events is not kept at all.
+#[test]
+fn records_that_their_changelog_does_not_keep_are_counted() {
+    let window = || StoreSpec::window("s", ms(100), ms(10), Utf8, I64);
+    let not_kept = |spec: StoreSpec<Window<String, i64>>, wall, times: &[i64]| {
+        let body = |store: &StoreRef<Window<String, i64>>, cx: &mut Cx<'_, _>, r: Record<String, i64>| {
+            cx.store(store)?.put(&r.key, r.timestamp, &r.value).map(drop)
+        };
+        let driver = over(spec, body).start_time(wall);
+        let driver = driver.setting("windowstore.changelog.additional.retention.ms", "50").build().unwrap();
+        times.iter().for_each(|time| pipe(&driver, &[("k", 1, *time)]));
+        driver.count(Counter::ChangelogNotKeptTotal)
+    };
+    assert_eq!(not_kept(window(), 1_000, &[849, 850, 900, 851]), 1, "the store's retention, and as much as was added");
+    assert_eq!(not_kept(window(), 1_000, &[10, 20, 30]), 3);
+    assert_eq!(not_kept(window().logging([("cleanup.policy", "compact")]), 1_000, &[10, 20, 30]), 0);
+    assert_eq!(not_kept(window().logging([("retention.ms", "-1")]), 1_000, &[10, 20, 30]), 0);
+    assert_eq!(not_kept(window().logging_disabled(), 1_000, &[10, 20, 30]), 0);
 }
 
 #[test]

@@ -226,6 +226,64 @@ fn b051_every_task_has_a_processor_of_its_own() {
     assert_eq!(out(&driver).last(), Some(&("a".to_owned(), 1)), "fields start anew");
 }
 
+/// A processor that counts how many of its kind there are.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Self(alive.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Processor for Counted {
+    type In = Record<String, i64>;
+    type Out = Record<String, i64>;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, record: Self::In) -> Result {
+        assert!(record.value != 13, "unlucky");
+        cx.forward(record)
+    }
+}
+
+/// What is made is dropped once: with its task, after a panic, and where another supplier of its task fails.
+#[test]
+fn b051_processors_are_made_and_dropped_in_pairs() {
+    let (alive, refuses) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (first, second, refused) = (alive.clone(), alive.clone(), refuses.clone());
+    let driver = builder(|b| {
+        b.stream("in", Consumed::with(Utf8, I64))
+            .process((), move |_, ()| Ok(Counted::new(&first)))
+            .process((), move |_, ()| match refused.load(Ordering::Relaxed) {
+                0 => Ok(Counted::new(&second)),
+                _ => Err(millpond_topology::Error::other("not today")),
+            })
+            .to("out", Produced::with(Utf8, I64));
+    })
+    .topic("in", 2)
+    .setting("processing.exception.handler", "continue")
+    .build()
+    .unwrap();
+    let alive = || alive.load(Ordering::Relaxed);
+    assert_eq!(alive(), 4, "two for each task");
+    let input = driver.input("in", Utf8, I64);
+    input.partition(0).pipe("a", 13, 0).unwrap();
+    assert_eq!(alive(), 4, "after a panic the task has new ones");
+    driver.restart().unwrap();
+    assert_eq!(alive(), 4);
+    driver.stop().unwrap();
+    assert_eq!(alive(), 0);
+    refuses.store(1, Ordering::Relaxed);
+    assert!(driver.restart().is_err());
+    assert_eq!(alive(), 0);
+}
+
 #[test]
 fn a_processor_asks_for_a_commit() {
     for guarantee in BOTH {

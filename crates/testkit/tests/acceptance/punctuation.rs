@@ -141,6 +141,40 @@ fn b080_records_of_a_punctuation_have_its_time_and_no_source_and_are_committed()
     }
 }
 
+/// KAFKA-6906: nothing is read, so no offset moves; the transaction is committed in time all the same.
+#[test]
+fn b080_what_a_punctuation_sends_is_seen_within_one_commit_interval() {
+    for guarantee in BOTH {
+        let driver = builder(|b| {
+            b.stream("in", Consumed::with(Utf8, I64))
+                .process((), |init, ()| {
+                    init.schedule(Schedule::wall_clock_ms(1_000), |_: &mut Ticker, cx, at| {
+                        cx.forward(Record::new("k".to_owned(), at, at))
+                    })?;
+                    Ok(Ticker { calls: Calls::default(), first: None })
+                })
+                .to("out", Produced::with(Utf8, I64));
+        })
+        .guarantee(guarantee)
+        .manual_commit()
+        .setting("commit.interval.ms", "100")
+        .build()
+        .unwrap();
+        let output = driver.output("out", Utf8, I64);
+        let mut seen = Vec::new();
+        for _ in 0..350 {
+            driver.advance(ms(10)).unwrap();
+            while let Some(record) = output.read() {
+                assert_eq!(record.timestamp, record.value);
+                let late = driver.wall_ms() - record.timestamp;
+                assert!(late <= 100, "{guarantee:?}: {late} ms");
+                seen.push(record.timestamp);
+            }
+        }
+        assert_eq!(seen, [1_000, 2_000, 3_000], "{guarantee:?}");
+    }
+}
+
 #[test]
 fn b081_cancelling_and_scheduling_inside_a_punctuation() {
     let (driver, calls) = ticking(Guarantee::AtLeastOnce, |init, ticker| {

@@ -8,7 +8,10 @@ use millpond_broker_api::Broker;
 use millpond_changelog::{CUT_HEADER, Cut, CutClass, CutKind};
 use millpond_runtime::Counter;
 use millpond_testkit::{Driver, DriverBuilder, RawRecord, TestRecord};
-use millpond_topology::{Consumed, Context, I64, Processor, Produced, Record, Repartitioned, Result, Utf8};
+use millpond_topology::{
+    Consumed, Context, Grouped, I64, Materialized, Processor, Produced, Record, Repartitioned, Result, TimeWindowed,
+    TimeWindows, Utf8,
+};
 
 use crate::support::{BOTH, builder, kvs, out, pipe};
 
@@ -138,6 +141,43 @@ fn b085_times_across_repartition_topics() {
             [("retention.ms", "-1"), ("message.timestamp.type", "CreateTime"), ("cleanup.policy", "delete")]
         {
             assert!(info.configs.contains(&(config.to_owned(), value.to_owned())), "{config}: {:?}", info.configs);
+        }
+    }
+}
+
+/// The windows behind a repartition topic are those of the event times, however old, after a clean-up of the broker's.
+#[test]
+fn b085_windows_are_those_of_the_year_of_the_events() {
+    for guarantee in BOTH {
+        let driver = builder(|b| {
+            let consumed = Consumed::with(Utf8, I64).timestamp_extractor(|_, value, _, _| *value);
+            b.stream("in", consumed)
+                .map(|k, v| (format!("{k}{}", v % 2), v))
+                .group_by_key_with(Grouped::named("spread").key(Utf8).value(I64))
+                .windowed_by(TimeWindows::of_size_with_no_grace(Duration::from_secs(3_600)))
+                .count(Materialized::named("counts"))
+                .to_stream()
+                .to("out", Produced::with(TimeWindowed::new(Utf8, 3_600_000), I64));
+        })
+        .guarantee(guarantee)
+        .start_time(1_767_225_600_000)
+        .manual_commit()
+        .build()
+        .unwrap();
+        let hour = 986_000_400_000_i64;
+        assert_eq!(hour % 3_600_000, 0, "it is the beginning of one");
+        let input = driver.input("in", Utf8, I64);
+        for n in 0..1_000 {
+            input.send("k", hour + n, 5).unwrap();
+        }
+        driver.run().unwrap();
+        driver.advance(Duration::from_secs(8 * 86_400)).unwrap();
+        driver.broker().expire("test-spread-repartition").unwrap();
+        driver.commit().unwrap();
+        let all = driver.output("out", TimeWindowed::new(Utf8, 3_600_000), I64).read_all();
+        assert!(all.iter().all(|r| r.key.start == hour));
+        for key in ["k0", "k1"] {
+            assert_eq!(all.iter().rfind(|r| r.key.key == key).map(|r| r.value), Some(500), "{guarantee:?}");
         }
     }
 }

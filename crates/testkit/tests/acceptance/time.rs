@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millpond_runtime::Counter;
 use millpond_testkit::{Driver, DriverBuilder, RawRecord};
-use millpond_topology::{Consumed, I64, KeyValue, Produced, StoreRef, Utf8};
+use millpond_topology::{Consumed, I64, KeyValue, Materialized, Produced, StoreRef, TimeWindowed, TimeWindows, Utf8};
 
 use crate::support::{assert_names, builder, closure, kvs, out, pipe};
 
@@ -137,10 +137,62 @@ fn b018_a_negative_time_is_an_error_unless_it_is_said_what_to_do() {
     assert_eq!(driver.committed("in", 0), Some(4));
 
     let (driver, _) = stream_times(1, Consumed::partition_time_on_invalid_timestamps);
-    pipe(&driver, &[("first", 0, -1), ("a", 1, 50), ("b", 2, -1), ("c", 3, 40), ("d", 4, -1)]);
+    pipe(&driver, &[("a", 1, 50), ("b", 2, -1), ("c", 3, 40), ("d", 4, -1)]);
     let times: Vec<_> = driver.output("out", Utf8, I64).read_all().into_iter().map(|r| (r.key, r.timestamp)).collect();
     assert_eq!(times, kvs(&[("a", 50), ("b", 50), ("c", 40), ("d", 50)]));
-    assert_eq!(driver.count(Counter::DroppedRecordsTotal), 1, "no time was known for the first one");
+    let (driver, _) = stream_times(1, Consumed::partition_time_on_invalid_timestamps);
+    let error = driver.input("in", Utf8, I64).pipe("first", 0, -1).unwrap_err();
+    assert_names(
+        &error,
+        &["topic=`in`", "offset=`0`", "timestamp=`-1`", "no record of the partition has had a time yet"],
+    );
+}
+
+/// KAFKA-4393: windows never see a time below 0, nor the time of the record before.
+#[test]
+fn b018_windows_over_records_without_a_time() {
+    let counting = |consumed: fn(Consumed<String, i64>) -> Consumed<String, i64>, policy| {
+        builder(|b| {
+            let windows = TimeWindows::of_size_and_grace(Duration::from_millis(10), Duration::from_millis(100));
+            b.stream("in", consumed(Consumed::with(Utf8, I64)))
+                .group_by_key()
+                .windowed_by(windows)
+                .count(Materialized::named("counts"))
+                .to_stream()
+                .to("out", Produced::with(TimeWindowed::new(Utf8, 10), I64));
+        })
+        .setting("processing.exception.handler", policy)
+        .build()
+        .unwrap()
+    };
+    let input: [(&str, i64, i64); 4] = [("k", 1, 50), ("k", 2, -1), ("k", 3, 40), ("k", 4, -1)];
+    let counts = |driver: &Driver| {
+        let all = driver.output("out", TimeWindowed::new(Utf8, 10), I64).read_all();
+        let mut counts: Vec<_> = all.into_iter().map(|r| (r.key.start, r.value)).collect();
+        counts.sort_unstable();
+        counts
+    };
+
+    let driver = counting(|c| c, "fail");
+    pipe(&driver, &input[..1]);
+    let error = driver.input("in", Utf8, I64).pipe("k", 2, -1).unwrap_err();
+    assert_names(&error, &["topic=`in`", "partition=`0`", "offset=`1`"]);
+    assert_eq!(driver.committed("in", 0), Some(1));
+
+    for (consumed, policy) in [
+        (Consumed::skip_invalid_timestamps as fn(Consumed<String, i64>) -> Consumed<String, i64>, "fail"),
+        (|c| c, "continue"),
+    ] {
+        let driver = counting(consumed, policy);
+        pipe(&driver, &input);
+        assert_eq!(counts(&driver), [(40, 1), (50, 1)]);
+        assert_eq!(driver.count(Counter::DroppedRecordsTotal), 2);
+    }
+
+    let driver = counting(Consumed::partition_time_on_invalid_timestamps, "fail");
+    pipe(&driver, &input);
+    assert_eq!(counts(&driver), [(40, 1), (50, 1), (50, 2), (50, 3)]);
+    assert_eq!(driver.count(Counter::DroppedRecordsTotal), 0);
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use millpond_topology::{Error, I64, Nullable, Result, Serde, SerdeId, SessionWindowed, TimeWindowed, Utf8, Windowed};
+use millpond_topology::{
+    Error, I64, Nullable, Result, Serde, SerdeId, SessionWindowed, Suppressed, Table, TableKind, TimeWindowed,
+    UntilWindowCloses, Upserts, Utf8, Windowed,
+};
 use serde::Deserialize;
 
 /// A value.
@@ -183,6 +186,12 @@ pub(crate) trait TableKey: Clone + Send + Sync + 'static {
     fn serde(kind: KeyKind) -> Self::Serde;
 
     fn inner(&self) -> &Cell;
+
+    /// The final results of windows; `None`: there are none.
+    fn final_results<V: 'static, D: TableKind>(
+        table: Table<Self, V, D>,
+        suppressed: Suppressed<UntilWindowCloses>,
+    ) -> Option<Table<Self, V, Upserts>>;
 }
 
 impl TableKey for Cell {
@@ -195,6 +204,13 @@ impl TableKey for Cell {
     fn inner(&self) -> &Cell {
         self
     }
+
+    fn final_results<V: 'static, D: TableKind>(
+        _: Table<Self, V, D>,
+        _: Suppressed<UntilWindowCloses>,
+    ) -> Option<Table<Self, V, Upserts>> {
+        None
+    }
 }
 
 impl TableKey for Windowed<Cell> {
@@ -206,6 +222,13 @@ impl TableKey for Windowed<Cell> {
 
     fn inner(&self) -> &Cell {
         &self.key
+    }
+
+    fn final_results<V: 'static, D: TableKind>(
+        table: Table<Self, V, D>,
+        suppressed: Suppressed<UntilWindowCloses>,
+    ) -> Option<Table<Self, V, Upserts>> {
+        Some(table.suppress(suppressed))
     }
 }
 

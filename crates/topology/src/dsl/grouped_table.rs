@@ -8,8 +8,9 @@ use crate::dsl::at::At;
 use crate::dsl::grouped::SharedCut;
 use crate::dsl::options::{Grouped, Materialized};
 use crate::dsl::repartition::Cut;
+use crate::dsl::row_store::declare_store;
 use crate::dsl::stream::missing;
-use crate::dsl::table::{Table, TableKind, Upserts, declare_store};
+use crate::dsl::table::{Table, TableKind, Upserts};
 use crate::error::Result;
 use crate::graph::{NodeSpec, OldValues};
 use crate::names::prefix;
@@ -102,6 +103,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         select: SelectFn<K, V, L, W>,
         grouped: Grouped<L, W>,
     ) -> GroupedTable<L, W> {
+        let versioned = self.is_versioned();
         let (mut at, row) = self.into_rows();
         at.name = grouped.name.clone().or(at.name);
         let name = at.next_name(prefix::TABLE_SELECT);
@@ -118,7 +120,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         let (row, coders) = (row.map(Coder::value), (Coder::key(key.clone()), Coder::value(value.clone())));
         let build: Build = Arc::new(move |b| {
             let (name, select, row, (key, value)) = (b.name.clone(), select.clone(), row.clone(), coders.clone());
-            Ok(Built::node(TableSelectNode { name, select, row, key, value, outs: b.outs()? }))
+            Ok(Built::node(TableSelectNode { name, select, row, key, value, versioned, outs: b.outs()? }))
         });
         let mut spec = NodeSpec::processor(name, vec![at.node], build);
         spec.old = OldValues { asks: true, ..OldValues::default() };
@@ -211,19 +213,17 @@ impl<K: 'static, V: 'static> GroupedTable<K, V> {
         let cut = Cut::of(base, key, changes);
         let at = shared.borrow_mut().source(&at, group.is_some(), || cut.add_unfiltered(&at, sink, source));
         let store = declare_store(&at, store_name, &name, materialized);
-        let (add, subtract, serdes) = (Arc::new(add), Arc::new(subtract), store.serdes.clone());
-        let (index, identity) = (store.index, serdes.key().identity());
+        let (add, subtract, format) = (Arc::new(add), Arc::new(subtract), store.format.clone());
+        let (index, identity) = (store.index, format.lookup());
         let build: Build = Arc::new(move |b| {
-            let store = TableStore::build(b, index, serdes.clone());
+            let store = TableStore::build(b, index, format.clone());
             let (name, node, add, subtract) = (b.name.clone(), b.node, add.clone(), subtract.clone());
             let node = TableAggregateNode { name, node, add, subtract, store, outs: b.outs()? };
             Ok(Built::node::<Record<K, Change<V>>>(node))
         });
         let mut spec = NodeSpec::processor(name, vec![at.node], build).keeping_key();
-        spec.stores = vec![index];
-        spec.lookup = Some((index, identity));
-        spec.old = OldValues { gives: true, ..OldValues::default() };
+        spec.keep_rows(index, identity);
         let node = at.graph().add::<Record<K, Change<V>>, Record<K, Change<A>>>(spec);
-        Table::of(at.moved(node), Some(store))
+        Table::of(at.moved(node), store)
     }
 }

@@ -78,7 +78,8 @@ impl<K: 'static, V: 'static> Consumed<K, V> {
         self
     }
 
-    /// Takes the partition's time for records whose own time is negative.
+    /// Takes the partition's time for records whose own time is negative. As long as the partition has none, such a record is an
+    /// error.
     #[must_use]
     pub fn partition_time_on_invalid_timestamps(mut self) -> Self {
         self.extractor = Extractor::PartitionTime;
@@ -184,6 +185,13 @@ pub(crate) enum Kept {
     History(Duration),
     /// A row for so long after its last update.
     TimeToLive(Duration),
+}
+
+impl Kept {
+    /// Rows are wanted that only a store can keep.
+    pub(crate) fn asks_for_store(self) -> bool {
+        self != Self::AsNeeded
+    }
 }
 
 impl<K, V> Default for Materialized<K, V> {

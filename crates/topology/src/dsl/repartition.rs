@@ -5,14 +5,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::dsl::at::At;
-use crate::graph::{NodeKind, NodeSpec, RepartitionEntry, SinkEntry, SourceEntry};
+use crate::graph::{CutEnds, NodeKind, NodeSpec, RepartitionEntry, SinkEntry, SourceEntry};
 use crate::names::{self, prefix};
 use crate::node::{Build, Built};
 use crate::nodes::{Extractor, NullKeyFilter, Partitioner, SinkNode, SourceNode, StreamRoot, TopicChooser};
 use crate::port::SinkIndex;
 use crate::record::Record;
 use crate::serde::{AnySerde, Coder};
-use crate::topology::{SinkTopic, Topic, index};
+use crate::topology::{SinkTopic, Topic};
 
 /// A repartition topic and its two ends.
 pub(crate) struct Cut<K, V> {
@@ -23,6 +23,8 @@ pub(crate) struct Cut<K, V> {
     pub(crate) partitions: Option<i32>,
     pub(crate) configs: BTreeMap<String, String>,
     pub(crate) partitioner: Option<Partitioner<K, V>>,
+    /// Repartitions behind one change of the key may be one.
+    pub(crate) mergeable: bool,
 }
 
 /// The numbers that Kafka Streams uses up for the three nodes, in its order.
@@ -44,7 +46,7 @@ impl CutNames {
 
 impl<K: 'static, V: 'static> Cut<K, V> {
     pub(crate) fn of(base: String, key: AnySerde<K>, value: AnySerde<V>) -> Self {
-        Self { base, key, value, partitions: None, configs: BTreeMap::new(), partitioner: None }
+        Self { base, key, value, partitions: None, configs: BTreeMap::new(), partitioner: None, mergeable: true }
     }
 
     /// Adds the nodes behind `at`; the answer is the new source.
@@ -58,8 +60,12 @@ impl<K: 'static, V: 'static> Cut<K, V> {
         };
         let topic = Topic { name: topic, internal: true };
         let filter = self.filter(at, names.filter);
-        self.sink(&at.moved(filter), names.sink, topic.clone());
-        at.moved(self.source(at, names.source, topic))
+        let sink = self.sink(&at.moved(filter), names.sink, topic.clone());
+        let source = self.source(at, names.source, topic);
+        if let Some(entry) = at.graph().repartitions.last_mut().filter(|_| fresh) {
+            entry.ends = Some(CutEnds { filter, sink, source });
+        }
+        at.moved(source)
     }
 
     /// Adds a sink and a source only, behind what forwards no null keys.
@@ -79,6 +85,8 @@ impl<K: 'static, V: 'static> Cut<K, V> {
             partitions: self.partitions,
             configs: self.configs.clone(),
             parent: at.node_name(),
+            mergeable: self.mergeable,
+            ends: None,
         };
         let fresh = at.graph().add_repartition(entry);
         (name, fresh)
@@ -93,8 +101,8 @@ impl<K: 'static, V: 'static> Cut<K, V> {
         at.graph().add::<Record<K, V>, Record<K, V>>(spec)
     }
 
-    fn sink(&self, at: &At, name: String, topic: Topic) {
-        add_sink(at, name, topic, self.key.clone(), self.value.clone(), self.partitioner.clone());
+    fn sink(&self, at: &At, name: String, topic: Topic) -> usize {
+        add_sink(at, name, topic, self.key.clone(), self.value.clone(), self.partitioner.clone())
     }
 
     fn source(&self, at: &At, name: String, topic: Topic) -> usize {
@@ -119,7 +127,7 @@ impl<K: 'static, V: 'static> Cut<K, V> {
     }
 }
 
-/// Adds a sink to one topic behind `at`.
+/// Adds a sink to one topic behind `at`; the answer is its node.
 pub(crate) fn add_sink<K: 'static, V: 'static>(
     at: &At,
     name: String,
@@ -127,9 +135,9 @@ pub(crate) fn add_sink<K: 'static, V: 'static>(
     key: AnySerde<K>,
     value: AnySerde<V>,
     partitioner: Option<Partitioner<K, V>>,
-) {
+) -> usize {
     let coders = (Coder::key(key), Coder::value(value));
-    add_sink_to(&mut at.graph(), name, SinkTopic::Fixed(topic), vec![at.node], coders, partitioner.into());
+    add_sink_to(&mut at.graph(), name, SinkTopic::Fixed(topic), vec![at.node], coders, partitioner.into())
 }
 
 /// What a sink lets the user choose for each record.
@@ -152,18 +160,18 @@ pub(crate) fn add_sink_to<K: 'static, V: 'static>(
     parents: Vec<usize>,
     (key, value): (Coder<K>, Coder<V>),
     choice: Choice<K, V>,
-) {
+) -> usize {
     let by_part = !matches!(&topic, SinkTopic::Fixed(topic) if topic.internal);
     let node = graph.nodes.len();
     let at = graph.add_sink(SinkEntry { node, topic, partitioner: choice.partitioner.is_some() });
     let Choice { partitioner, topic } = choice;
     let build: Build = Arc::new(move |b| {
-        let (name, sink, key, value) = (b.name.clone(), SinkIndex(index(at)), key.clone(), value.clone());
+        let (name, sink, key, value) = (b.name.clone(), SinkIndex(b.number), key.clone(), value.clone());
         let (partitioner, topic) = (partitioner.clone(), topic.clone());
         let reuse = key.identity().is_same(b.origin);
         Ok(Built::node(SinkNode { name, sink, key, value, partitioner, topic, reuse, by_part }))
     });
     let mut spec = NodeSpec::processor(name, parents, build);
     spec.kind = NodeKind::Sink(at);
-    graph.add::<Record<K, V>, ()>(spec);
+    graph.add::<Record<K, V>, ()>(spec)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::dsl::at::At;
 use crate::dsl::stream::Stream;
-use crate::graph::NodeSpec;
+use crate::graph::{Effect, NodeSpec};
 use crate::node::{Build, Built};
 use crate::nodes::{OpNode, Pass, Predicates, SplitNode};
 use crate::record::Record;
@@ -35,6 +35,7 @@ impl<K: 'static, V: 'static> Split<K, V> {
         let list = predicates.clone();
         let build: Build = Arc::new(move |b| Ok(Built::node(SplitNode { predicates: list.list(), outs: b.outs()? })));
         let mut spec = NodeSpec::processor(name.clone(), vec![stream.at.node], build).keeping_key();
+        spec.effect = Effect::Nothing;
         spec.routes = true;
         let node = stream.at.graph().add::<Record<K, V>, Record<K, V>>(spec);
         let Stream { at, rekeyed, key, value } = stream;
@@ -73,7 +74,7 @@ impl<K: 'static, V: 'static> Split<K, V> {
         let mut graph = self.at.graph();
         // Kafka Streams uses up a number for each branch.
         graph.names.generate(&name);
-        let spec = NodeSpec::processor(name, vec![self.at.node], build).keeping_key();
+        let spec = NodeSpec::processor(name, vec![self.at.node], build).keeping_key().with_effect(Effect::Nothing);
         let node = graph.add::<Record<K, V>, Record<K, V>>(spec);
         drop(graph);
         let (key, value) = (self.key.clone(), self.value.clone());

@@ -11,7 +11,7 @@ use crate::dsl::repartition::{Cut, CutNames};
 use crate::dsl::split::Split;
 use crate::dsl::table::{Table, UpdateNames, Upserts, table_of_updates};
 use crate::error::Result;
-use crate::graph::NodeSpec;
+use crate::graph::{Effect, NodeSpec};
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{
@@ -228,6 +228,7 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         let name = self.at.next_name(prefix::MERGE);
         let parents = vec![self.at.node, other.at.node];
         let spec = NodeSpec::processor(name, parents, op_build::<Record<K, V>, _>(Pass)).keeping_key();
+        let spec = spec.with_effect(Effect::Nothing);
         let node = self.at.graph().add::<Record<K, V>, Record<K, V>>(spec);
         Self {
             at: self.at.moved(node),
@@ -281,7 +282,8 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         let value =
             self.at.serde(options.value.or(self.value), || missing("value", "repartition", &base, "Repartitioned"));
         let (partitions, configs, partitioner) = (options.partitions, options.configs, options.partitioner);
-        let cut = Cut { base, key: key.clone(), value: value.clone(), partitions, configs, partitioner };
+        let cut =
+            Cut { base, key: key.clone(), value: value.clone(), partitions, configs, partitioner, mergeable: false };
         Self { at: cut.add(&self.at, names), rekeyed: false, key: Some(key), value: Some(value) }
     }
 
@@ -345,7 +347,7 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         S: StoreSet,
     {
         let name = self.at.next_name(prefix::PROCESSOR);
-        let spec = processor_spec(&self.at, name, vec![self.at.node], stores, supplier);
+        let spec = processor_spec(&self.at, name, vec![self.at.node], stores, supplier).with_effect(Effect::Key);
         let node = self.at.graph().add::<Record<K, V>, Record<L, W>>(spec);
         Stream { at: self.at.moved(node), rekeyed: true, key: None, value: None }
     }
@@ -386,6 +388,11 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         let name = self.at.next_name(prefix);
         let mut spec = NodeSpec::processor(name, vec![self.at.node], op_build(op));
         spec.keeps_key = key == Key::Keeps;
+        spec.effect = match key {
+            Key::Changes => Effect::Key,
+            Key::Keeps if O::SAME => Effect::Nothing,
+            Key::Keeps => Effect::Value,
+        };
         let node = self.at.graph().add::<Record<K, V>, O::Out>(spec);
         Stream { at: self.at.moved(node), rekeyed: self.rekeyed || key == Key::Changes, key: None, value: None }
     }

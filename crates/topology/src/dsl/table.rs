@@ -1,21 +1,22 @@
 //! Tables: the last value of each key.
 
-use std::any::Any;
 use std::marker::PhantomData;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::dsl::at::At;
+use crate::dsl::at::{At, own_stores};
 use crate::dsl::options::Materialized;
-use crate::dsl::stream::{Stream, missing};
+use crate::dsl::row_store::{DeclaredStore, KeptRows, RowStore, declare_store};
+use crate::dsl::stream::Stream;
 use crate::dsl::windows::Closing;
+use crate::error::Result;
 use crate::graph::{NodeSpec, OldValues, OnDemand, StorePlace};
-use crate::names::prefix;
+use crate::names::{Names, prefix};
 use crate::node::{Build, Built};
-use crate::nodes::{RowFn, TableOpNode, TableSourceNode, TableStore, ToStreamNode};
+use crate::nodes::{RowFn, RowFormat, TableOpNode, TableSourceNode, TableStore, ToStreamNode, TransformNode};
 use crate::record::{Change, Record};
 use crate::serde::{AnySerde, Coder, Nullable, Serde};
-use crate::store::{Serdes, Stamped, StoreDef, StoreHandle, StoreKind, StoreType, TimestampedKeyValue, sealed};
+use crate::store::{StoreHandle, StoreKind, StoreSet, sealed};
+use crate::transform::ValueTransformer;
 
 /// Whether a table's rows can go: [`Upserts`] or [`Deletes`]. It decides what the table is as a stream.
 pub trait TableKind: sealed::Sealed + 'static {
@@ -80,31 +81,27 @@ pub struct Table<K: 'static, V: 'static, D = Deletes> {
     key: Option<AnySerde<K>>,
     value: Option<AnySerde<V>>,
     rows: Option<KeptRows>,
+    versioned: bool,
     /// When its windows are closed, if its keys have such.
     closing: Option<Closing>,
     kind: PhantomData<fn() -> D>,
 }
 
-/// The store that a table's rows are in, of whatever kind.
-#[derive(Clone)]
-pub(crate) struct KeptRows {
-    name: String,
-    /// A [`StoreHandle`] of the store's kind.
-    handle: Rc<dyn Any>,
-}
-
-impl KeptRows {
-    pub(crate) fn new<T: StoreKind>(handle: StoreHandle<T>) -> Self {
-        Self { name: handle.name.clone(), handle: Rc::new(handle) }
-    }
+/// What a table is made of, but for the store of its rows.
+pub(crate) struct TableParts<K: 'static, V: 'static> {
+    pub(crate) at: At,
+    pub(crate) key: Option<AnySerde<K>>,
+    pub(crate) value: Option<AnySerde<V>>,
+    pub(crate) versioned: bool,
+    pub(crate) closing: Option<Closing>,
 }
 
 impl<K: Clone + 'static, V: Clone + 'static, D> Clone for Table<K, V, D> {
     fn clone(&self) -> Self {
         self.at.graph().allow_fan_out::<Record<K, Change<V>>>(self.at.node);
-        let Self { at, key, value, rows, closing, kind } = self;
+        let Self { at, key, value, rows, versioned, closing, kind } = self;
         let (key, value, rows) = (key.clone(), value.clone(), rows.clone());
-        Self { at: at.clone(), key, value, rows, closing: *closing, kind: *kind }
+        Self { at: at.clone(), key, value, rows, versioned: *versioned, closing: *closing, kind: *kind }
     }
 }
 
@@ -120,7 +117,7 @@ impl<K: 'static, V: 'static, D> std::fmt::Debug for Table<K, V, D> {
 impl<K: 'static, V: 'static, D> Table<K, V, D> {
     /// The name of the table's store, if it has one.
     pub fn store_name(&self) -> Option<&str> {
-        self.rows.as_ref().map(|rows| rows.name.as_str())
+        self.rows.as_ref().map(KeptRows::name)
     }
 
     /// The table's store, if it has one of this kind: processors may read it.
@@ -132,27 +129,31 @@ impl<K: 'static, V: 'static, D> Table<K, V, D> {
     /// let store: StoreHandle<TimestampedKeyValue<String, i64>> = prices.store().unwrap();
     /// ```
     pub fn store<T: StoreKind>(&self) -> Option<StoreHandle<T>> {
-        self.rows.as_ref()?.handle.downcast_ref::<StoreHandle<T>>().cloned()
+        self.rows.as_ref()?.handle()
     }
 }
 
 impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
-    pub(crate) fn of(at: At, store: Option<DeclaredStore<K, V>>) -> Self {
-        let (key, value) = match &store {
-            Some(store) => (Some(store.key.clone()), Some(store.value.clone())),
-            None => (None, None),
-        };
-        let topology = at.graph().id;
-        let handle = |s: DeclaredStore<K, V>| -> StoreHandle<TimestampedKeyValue<K, V>> {
-            StoreHandle { topology, index: s.index, name: s.name, serdes: s.serdes }
-        };
-        let rows = store.map(|store| KeptRows::new(handle(store)));
-        Self { at, key, value, rows, closing: None, kind: PhantomData }
+    /// A table whose rows are kept.
+    pub(crate) fn of(at: At, store: DeclaredStore<K, V>) -> Self {
+        let versioned = store.is_versioned();
+        let DeclaredStore { key, value, rows, .. } = store;
+        Self { rows: Some(rows), versioned, ..Self::unkept(at, Some(key), Some(value)) }
+    }
+
+    /// A table whose rows nobody keeps.
+    fn unkept(at: At, key: Option<AnySerde<K>>, value: Option<AnySerde<V>>) -> Self {
+        Self { at, key, value, rows: None, versioned: false, closing: None, kind: PhantomData }
+    }
+
+    /// The node whose updates these are.
+    pub(crate) fn node(&self) -> usize {
+        self.at.node
     }
 
     /// A table of windows or sessions.
     pub(crate) fn of_windows(at: At, key: AnySerde<K>, value: AnySerde<V>, rows: KeptRows, closing: Closing) -> Self {
-        Self { at, key: Some(key), value: Some(value), rows: Some(rows), closing: Some(closing), kind: PhantomData }
+        Self { rows: Some(rows), closing: Some(closing), ..Self::unkept(at, Some(key), Some(value)) }
     }
 
     /// Names the next operator.
@@ -166,12 +167,20 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     /// If the table that is filtered has no store (nor one above it whose rows it only maps), nobody knows what its rows
     /// were before, and every row that does not pass gives a delete, as in Kafka Streams.
     pub fn filter(self, predicate: impl Fn(&K, &V) -> bool + Send + Sync + 'static) -> Table<K, V, Deletes> {
-        self.filter_materialized(predicate, Materialized::default())
+        self.filtered(Arc::new(move |k, v| Ok(predicate(k, &v).then_some(v))), None)
     }
 
     /// The rows that the predicate does not hold for; see [`Table::filter`].
     pub fn filter_not(self, predicate: impl Fn(&K, &V) -> bool + Send + Sync + 'static) -> Table<K, V, Deletes> {
         self.filter(move |k, v| !predicate(k, v))
+    }
+
+    /// As [`Table::filter`], with a predicate that can fail.
+    pub fn try_filter(
+        self,
+        predicate: impl Fn(&K, &V) -> Result<bool> + Send + Sync + 'static,
+    ) -> Table<K, V, Deletes> {
+        self.filtered(Arc::new(move |k, v| Ok(predicate(k, &v)?.then_some(v))), None)
     }
 
     /// As [`Table::filter`], and keeps the rows in a store if `materialized` has a name.
@@ -180,14 +189,31 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         predicate: impl Fn(&K, &V) -> bool + Send + Sync + 'static,
         materialized: Materialized<K, V>,
     ) -> Table<K, V, Deletes> {
-        let value = materialized.value.clone().or_else(|| self.value.clone());
-        let row: RowFn<K, V, V> = Arc::new(move |k, v| Ok(predicate(k, &v).then_some(v)));
-        self.op(prefix::TABLE_FILTER, row, true, Materialized { value, ..materialized })
+        self.filtered(Arc::new(move |k, v| Ok(predicate(k, &v).then_some(v))), Some(materialized))
+    }
+
+    /// As [`Table::filter_not`], and keeps the rows in a store if `materialized` has a name.
+    pub fn filter_not_materialized(
+        self,
+        predicate: impl Fn(&K, &V) -> bool + Send + Sync + 'static,
+        materialized: Materialized<K, V>,
+    ) -> Table<K, V, Deletes> {
+        self.filter_materialized(move |k, v| !predicate(k, v), materialized)
     }
 
     /// The same rows with other values.
     pub fn map_values<W: 'static>(self, f: impl Fn(V) -> W + Send + Sync + 'static) -> Table<K, W, D> {
-        self.map_values_materialized(f, Materialized::default())
+        self.map_values_with_key(move |_, v| f(v))
+    }
+
+    /// As [`Table::map_values`], with a closure that sees the key.
+    pub fn map_values_with_key<W: 'static>(self, f: impl Fn(&K, V) -> W + Send + Sync + 'static) -> Table<K, W, D> {
+        self.mapped(Arc::new(move |k, v| Ok(Some(f(k, v)))), None)
+    }
+
+    /// As [`Table::map_values`], with a closure that can fail.
+    pub fn try_map_values<W: 'static>(self, f: impl Fn(V) -> Result<W> + Send + Sync + 'static) -> Table<K, W, D> {
+        self.mapped(Arc::new(move |_, v| f(v).map(Some)), None)
     }
 
     /// As [`Table::map_values`], and keeps the rows in a store if `materialized` has a name.
@@ -196,8 +222,53 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         f: impl Fn(V) -> W + Send + Sync + 'static,
         materialized: Materialized<K, W>,
     ) -> Table<K, W, D> {
-        let row: RowFn<K, V, W> = Arc::new(move |_, v| Ok(Some(f(v))));
-        self.op(prefix::TABLE_MAP_VALUES, row, false, materialized)
+        self.map_values_with_key_materialized(move |_, v| f(v), materialized)
+    }
+
+    /// As [`Table::map_values_with_key`], and keeps the rows in a store if `materialized` has a name.
+    pub fn map_values_with_key_materialized<W: 'static>(
+        self,
+        f: impl Fn(&K, V) -> W + Send + Sync + 'static,
+        materialized: Materialized<K, W>,
+    ) -> Table<K, W, D> {
+        self.mapped(Arc::new(move |k, v| Ok(Some(f(k, v)))), Some(materialized))
+    }
+
+    /// The rows that a [`ValueTransformer`] makes of these, with stores of its own. `supplier` makes one per task, from the stores.
+    ///
+    /// What it has made is not made again: if something further down has to know what a row was (a
+    /// [`group_by`](Table::group_by)), the rows have to be kept by [`Table::transform_values_materialized`], and `build` says so.
+    ///
+    /// ```
+    /// # use millpond_topology::*;
+    /// let mut builder = Topology::builder();
+    /// builder
+    ///     .table("prices", Consumed::with(Utf8, I64))
+    ///     .transform_values((), |()| {
+    ///         Ok(|cx: &mut RowContext<'_>, _: &String, price: Option<i64>| {
+    ///             Ok(price.map(|price| format!("{price} since {}", cx.timestamp())))
+    ///         })
+    ///     })
+    ///     .to_stream()
+    ///     .to("texts", Produced::with(Utf8, Nullable(Utf8)));
+    /// # builder.build().unwrap();
+    /// ```
+    pub fn transform_values<W: 'static, T: ValueTransformer<K, V, W>, S: StoreSet>(
+        self,
+        stores: S,
+        supplier: impl Fn(S::Refs) -> Result<T> + Send + Sync + 'static,
+    ) -> Table<K, W, Deletes> {
+        self.transformed(stores, supplier, None)
+    }
+
+    /// As [`Table::transform_values`], and keeps the rows in a store if `materialized` has a name.
+    pub fn transform_values_materialized<W: 'static, T: ValueTransformer<K, V, W>, S: StoreSet>(
+        self,
+        stores: S,
+        supplier: impl Fn(S::Refs) -> Result<T> + Send + Sync + 'static,
+        materialized: Materialized<K, W>,
+    ) -> Table<K, W, Deletes> {
+        self.transformed(stores, supplier, Some(materialized))
     }
 
     /// Every update of a row as a record: of its new value, or of `None` for a delete if rows can go.
@@ -210,9 +281,37 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         Stream { at: self.at.moved(node), rekeyed: false, key: self.key, value: self.value.map(D::serde) }
     }
 
+    /// Where the table is, the serdes that are known, and when its windows close if it has some.
+    pub(crate) fn into_parts(self) -> TableParts<K, V> {
+        let Self { at, key, value, versioned, closing, .. } = self;
+        TableParts { at, key, value, versioned, closing }
+    }
+
+    /// A table of which nobody keeps the rows.
+    pub(crate) fn of_parts(parts: TableParts<K, V>) -> Self {
+        let TableParts { at, key, value, versioned, closing } = parts;
+        Self { at, key, value, rows: None, versioned, closing, kind: PhantomData }
+    }
+
     /// Where the table is, and its value's serde if that is known.
     pub(crate) fn into_rows(self) -> (At, Option<AnySerde<V>>) {
         (self.at, self.value)
+    }
+
+    /// Whether earlier versions of rows are told of, too: only where they are the latest ones are they what the table is now.
+    pub(crate) fn is_versioned(&self) -> bool {
+        self.versioned
+    }
+
+    fn filtered(self, row: RowFn<K, V, V>, materialized: Option<Materialized<K, V>>) -> Table<K, V, Deletes> {
+        let value = self.value.clone();
+        let with_serde = |m: Materialized<K, V>| Materialized { value: m.value.or_else(|| value.clone()), ..m };
+        let filtered = self.op(prefix::TABLE_FILTER, row, true, materialized.map(with_serde));
+        Table { value: filtered.value.or(value), ..filtered }
+    }
+
+    fn mapped<W: 'static>(self, row: RowFn<K, V, W>, materialized: Option<Materialized<K, W>>) -> Table<K, W, D> {
+        self.op(prefix::TABLE_MAP_VALUES, row, false, materialized)
     }
 
     fn op<W: 'static, E: TableKind>(
@@ -220,71 +319,93 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         prefix: &str,
         row: RowFn<K, V, W>,
         filters: bool,
-        mut materialized: Materialized<K, W>,
+        materialized: Option<Materialized<K, W>>,
     ) -> Table<K, W, E> {
-        let name = self.at.next_name(prefix);
-        let (key, value) = (materialized.key.take().or(self.key), materialized.value.take());
-        (materialized.key, materialized.value) = (key.clone(), value.clone());
-        let store = materialized.name.take().map(|store| declare_store(&self.at, store, &name, materialized));
-        let parts = store.as_ref().map(|s| (s.index, s.serdes.clone()));
+        // Kafka Streams uses up a number here, to keep the names of old programs.
+        let unnamed = materialized.as_ref().is_some_and(|m| m.name.is_none());
+        let store = unnamed.then(|| self.at.graph().names.store(prefix));
+        let (name, versioned) = (self.at.next_name(prefix), self.versioned);
+        let kept = self.kept(&name, materialized, |names| store.unwrap_or_else(|| names.store(prefix)));
+        let parts = kept.parts();
         let build: Build = Arc::new(move |b| {
-            let store = parts.as_ref().map(|(index, serdes)| TableStore::build(b, *index, serdes.clone()));
-            let (name, row, has_old, wants_old) = (b.name.clone(), row.clone(), b.has_old, b.wants_old);
-            Ok(Built::node(TableOpNode { name, row, store, has_old, wants_old, filters, outs: b.outs()? }))
+            let store = parts.as_ref().map(|(index, format)| TableStore::build(b, *index, format.clone()));
+            let (name, node, row) = (b.name.clone(), b.node, row.clone());
+            let (has_old, wants_old, outs) = (b.has_old, b.wants_old, b.outs()?);
+            Ok(Built::node(TableOpNode { name, node, row, store, has_old, wants_old, filters, versioned, outs }))
+        });
+        let spec = NodeSpec::processor(name, vec![self.at.node], build).keeping_key();
+        let stored = kept.store.is_some();
+        self.derived(kept, spec, OldValues { asks: filters && !stored, passes: !stored, gives: false })
+    }
+
+    fn transformed<W: 'static, T: ValueTransformer<K, V, W>, S: StoreSet>(
+        mut self,
+        stores: S,
+        supplier: impl Fn(S::Refs) -> Result<T> + Send + Sync + 'static,
+        materialized: Option<Materialized<K, W>>,
+    ) -> Table<K, W, Deletes> {
+        let name = self.at.next_name(prefix::TABLE_TRANSFORM_VALUES);
+        let kept = self.kept(&name, materialized, |names| names.store(prefix::TABLE_TRANSFORM_VALUES));
+        let (parts, (bound, refs)) = (kept.parts(), stores.bind());
+        let build: Build = Arc::new(move |b| {
+            let store = parts.as_ref().map(|(index, format)| TableStore::build(b, *index, format.clone()));
+            let (name, node, transformer) = (b.name.clone(), b.node, supplier(refs.clone())?);
+            Ok(Built::node(TransformNode { name, node, transformer, store, outs: b.outs()?, table: PhantomData }))
         });
         let mut spec = NodeSpec::processor(name, vec![self.at.node], build).keeping_key();
-        let stored = store.is_some();
-        spec.stores = store.iter().map(|s| s.index).collect();
-        spec.lookup = store.as_ref().map(|s| (s.index, s.serdes.key().identity()));
-        spec.old = OldValues { asks: filters && !stored, passes: !stored, gives: stored };
+        spec.stores = own_stores(&mut self.at.graph(), &spec.name, bound);
+        self.derived(kept, spec, OldValues::default())
+    }
+
+    /// The serdes of a table that is made of this one's rows, and its store if it is to have one.
+    fn kept<W: 'static>(
+        &mut self,
+        node: &str,
+        materialized: Option<Materialized<K, W>>,
+        generate: impl FnOnce(&mut Names) -> String,
+    ) -> Derived<K, W> {
+        let key = self.key.take();
+        let Some(mut m) = materialized else { return Derived { key, value: None, store: None } };
+        m.key = m.key.or(key);
+        if m.name.is_none() && !m.kept.asks_for_store() {
+            return Derived { key: m.key, value: m.value, store: None };
+        }
+        let name = m.name.take().unwrap_or_else(|| generate(&mut self.at.graph().names));
+        let store = declare_store(&self.at, name, node, m);
+        Derived { key: Some(store.key.clone()), value: Some(store.value.clone()), store: Some(store) }
+    }
+
+    /// Adds the node of a table that is made of this one's rows.
+    fn derived<W: 'static, E: TableKind>(
+        self,
+        kept: Derived<K, W>,
+        mut spec: NodeSpec,
+        old: OldValues,
+    ) -> Table<K, W, E> {
+        spec.old = old;
+        let versioned = kept.store.as_ref().map_or(self.versioned, DeclaredStore::is_versioned);
+        if let Some(store) = &kept.store {
+            spec.keep_rows(store.index, store.format.lookup());
+        }
         let node = self.at.graph().add::<Record<K, Change<V>>, Record<K, Change<W>>>(spec);
-        let table = Table { closing: self.closing, ..Table::of(self.at.moved(node), store) };
-        if stored { table } else { Table { key, value, ..table } }
+        let Derived { key, value, store } = kept;
+        let (at, rows, closing) = (self.at.moved(node), store.map(|store| store.rows), self.closing);
+        Table { at, key, value, rows, versioned, closing, kind: PhantomData }
     }
 }
 
-/// A store that a table keeps its rows in.
-pub(crate) struct DeclaredStore<K: 'static, V: 'static> {
-    pub(crate) index: usize,
-    pub(crate) name: String,
-    pub(crate) serdes: Serdes<K, Stamped<V>>,
-    pub(crate) key: AnySerde<K>,
-    pub(crate) value: AnySerde<V>,
+/// What is known of a table that is made of another one's rows.
+struct Derived<K: 'static, V: 'static> {
+    key: Option<AnySerde<K>>,
+    value: Option<AnySerde<V>>,
+    store: Option<DeclaredStore<K, V>>,
 }
 
-/// A store that a table's rows could be in.
-struct RowStore<K: 'static, V: 'static> {
-    def: StoreDef,
-    serdes: Serdes<K, Stamped<V>>,
-    key: AnySerde<K>,
-    value: AnySerde<V>,
-}
-
-fn row_store<K: 'static, V: 'static>(at: &At, name: String, materialized: Materialized<K, V>) -> RowStore<K, V> {
-    let Materialized { key, value, caching, logging, engine, .. } = materialized;
-    let key = at.serde(key, || missing("key", "store", &name, "Materialized"));
-    let value = at.serde(value, || missing("value", "store", &name, "Materialized"));
-    let serdes = Serdes::new(Coder::key(key.clone()), Stamped::new(Coder::value(value.clone())));
-    let kind = StoreType::TimestampedKeyValue;
-    let def = StoreDef { name, kind, retention: None, hold: None, sub: 0, caching, logging, engine, owner: None };
-    RowStore { def, serdes, key, value }
-}
-
-/// Declares the store of the node that is added next.
-pub(crate) fn declare_store<K: 'static, V: 'static>(
-    at: &At,
-    name: String,
-    node: &str,
-    materialized: Materialized<K, V>,
-) -> DeclaredStore<K, V> {
-    let RowStore { def, serdes, key, value } = row_store(at, name.clone(), materialized);
-    let mut graph = at.graph();
-    let index = graph.add_store(def, format!("`{node}`"));
-    let owner = graph.nodes.len();
-    if let Some(entry) = graph.stores.get_mut(index) {
-        entry.owner = Some(owner);
+impl<K: 'static, V: 'static> Derived<K, V> {
+    /// What the node is made with.
+    fn parts(&self) -> Option<(usize, RowFormat<K, V>)> {
+        self.store.as_ref().map(|store| (store.index, store.format.clone()))
     }
-    DeclaredStore { index, name, serdes, key, value }
 }
 
 /// How the node of a table's updates is called, and its store.
@@ -306,29 +427,25 @@ pub(crate) fn table_of_updates<K: 'static, I: 'static, V: 'static, D: TableKind>
     materialized.key = materialized.key.or(Some(key.clone()));
     materialized.value = materialized.value.or(Some(value.clone()));
     let place = StorePlace::default();
-    let (store, on_demand, serdes) = if materialized.name.take().is_some() {
-        let store = declare_store(at, names.store, &name, materialized);
-        // It is empty: it was made here.
-        let _ = place.set(store.index);
-        let serdes = store.serdes.clone();
-        (Some(store), None, serdes)
-    } else {
-        let RowStore { def, serdes, .. } = row_store(at, names.store, materialized);
-        let on_demand = OnDemand { def, key: serdes.key().identity(), place: place.clone() };
-        (None, Some(on_demand), serdes)
-    };
-    let coder = Coder::key(key.clone());
+    let wanted = materialized.name.take().is_some() || materialized.kept.asks_for_store();
+    let store = RowStore::new(at, names.store, materialized);
+    let (format, coder) = (store.format.clone(), Coder::key(key.clone()));
+    let in_place = place.clone();
     let build: Build = Arc::new(move |b| {
-        let store = place.get().map(|index| TableStore::build(b, *index, serdes.clone()));
+        let store = in_place.get().map(|index| TableStore::build(b, *index, format.clone()));
         let (name, node, key) = (b.name.clone(), b.node, coder.clone());
         Ok(Built::node(TableSourceNode::<K, I, V> { name, node, row, store, key, outs: b.outs()? }))
     });
     let mut spec = NodeSpec::processor(name, vec![at.node], build).keeping_key();
-    spec.stores = store.iter().map(|s| s.index).collect();
-    spec.lookup = store.as_ref().map(|s| (s.index, s.serdes.key().identity()));
-    spec.old = OldValues { gives: store.is_some(), ..OldValues::default() };
-    spec.on_demand = on_demand;
+    if !wanted {
+        spec.on_demand = Some(OnDemand { key: store.format.lookup(), def: store.def, place });
+        let node = at.graph().add::<Record<K, I>, Record<K, Change<V>>>(spec);
+        return Table::unkept(at.moved(node), Some(key), Some(value));
+    }
+    let store = store.declare(at, &spec.name);
+    spec.keep_rows(store.index, store.format.lookup());
+    // It is empty: it was made here.
+    let _ = place.set(store.index);
     let node = at.graph().add::<Record<K, I>, Record<K, Change<V>>>(spec);
-    let table = Table::of(at.moved(node), store);
-    if table.rows.is_some() { table } else { Table { key: Some(key), value: Some(value), ..table } }
+    Table::of(at.moved(node), store)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::{Event, Node, Outs, TaskCx};
-use crate::nodes::table_store::{TableStore, Updated};
+use crate::nodes::table_store::TableStore;
 use crate::port::{Dropped, NodeIndex};
 use crate::record::{Change, Record};
 use crate::serde::Coder;
@@ -77,14 +77,9 @@ impl<K: 'static, V: 'static, A: 'static, F: Fold<K, V, A>> AggregateNode<K, V, A
             return Ok(());
         }
         let Record { key, value, timestamp, headers } = record;
-        match self.store.fold(cx, &key, timestamp, |so_far| self.fold.fold(so_far, &key, value).map(Some))? {
-            Updated::Forward(value, timestamp) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
-            Updated::Nothing => Ok(()),
-            Updated::NullKey => {
-                cx.port.dropped(self.node, Dropped::NullKey);
-                Ok(())
-            }
-        }
+        let fold = |so_far| self.fold.fold(so_far, &key, value).map(Some);
+        let updated = self.store.fold(cx, &key, (timestamp, &headers), fold)?;
+        updated.forward(cx, self.node, &mut self.outs, key, headers)
     }
 }
 

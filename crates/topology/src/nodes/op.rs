@@ -16,6 +16,9 @@ pub(crate) trait Op<I>: Send + Sync + 'static {
     /// An operator that cannot fail hands its children's results on untouched: a tail call.
     const FALLIBLE: bool = false;
 
+    /// What it emits is what it has received.
+    const SAME: bool = false;
+
     fn apply(&self, message: I, emit: &mut impl FnMut(Self::Out) -> Result) -> Result;
 }
 
@@ -79,6 +82,7 @@ where
     F: Fn(&K, &V) -> bool + Send + Sync + 'static,
 {
     type Out = Record<K, V>;
+    const SAME: bool = true;
 
     #[inline]
     fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
@@ -91,6 +95,7 @@ where
     F: Fn(&K, &V) -> Result<bool> + Send + Sync + 'static,
 {
     type Out = Record<K, V>;
+    const SAME: bool = true;
     const FALLIBLE: bool = true;
 
     #[inline]
@@ -182,6 +187,7 @@ where
     F: Fn(&K, &V) + Send + Sync + 'static,
 {
     type Out = Record<K, V>;
+    const SAME: bool = true;
 
     #[inline]
     fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
@@ -195,6 +201,7 @@ where
     F: Fn(&K, &V) -> Result + Send + Sync + 'static,
 {
     type Out = Record<K, V>;
+    const SAME: bool = true;
     const FALLIBLE: bool = true;
 
     #[inline]

@@ -25,6 +25,11 @@ pub(crate) enum Extractor<K, V> {
 }
 
 impl<K, V> Extractor<K, V> {
+    /// True if the event time of every record that is not dropped or refused is its own.
+    pub(crate) fn keeps_times(&self) -> bool {
+        matches!(self, Self::Fail | Self::Skip)
+    }
+
     /// True if it only checks the record's own time.
     pub(crate) fn is_default(&self) -> bool {
         matches!(self, Self::Fail)
@@ -96,8 +101,10 @@ impl<K: 'static, V: 'static, R: Reading<V>> SourceNode<K, V, R> {
     fn extract(&self, raw: &Raw<'_>, partition_time: i64) -> Result<i64> {
         match &self.extractor {
             Extractor::Fail if raw.timestamp < 0 => {
-                let error = Error::new(ErrorKind::Processing, "take a record's timestamp");
-                Err(error.with("timestamp", raw.timestamp).with("fix", "set a timestamp extractor"))
+                Err(no_time(raw.timestamp).with("fix", "set a timestamp extractor"))
+            }
+            Extractor::PartitionTime if raw.timestamp < 0 && partition_time < 0 => {
+                Err(no_time(raw.timestamp).with("cause", "no record of the partition has had a time yet"))
             }
             Extractor::Fail | Extractor::Skip => Ok(raw.timestamp),
             Extractor::PartitionTime => Ok(if raw.timestamp < 0 { partition_time } else { raw.timestamp }),
@@ -109,6 +116,11 @@ impl<K: 'static, V: 'static, R: Reading<V>> SourceNode<K, V, R> {
             }
         }
     }
+}
+
+#[cold]
+fn no_time(timestamp: i64) -> Error {
+    Error::new(ErrorKind::Processing, "take a record's timestamp").with("timestamp", timestamp)
 }
 
 impl<K: 'static, V: 'static, R: Reading<V>> Root for SourceNode<K, V, R> {

@@ -8,9 +8,10 @@ use crate::error::Result;
 use crate::node::{Event, Node, Outs, TaskCx};
 use crate::nodes::aggregate::drained_or_on;
 use crate::nodes::table_store::{TableStore, Updated};
-use crate::port::{Dropped, NodeIndex};
+use crate::port::NodeIndex;
 use crate::record::{Change, Record};
 use crate::serde::Coder;
+use crate::transform::{RowContext, ValueTransformer};
 
 /// What becomes of the updates that make a table.
 pub(crate) struct TableSourceNode<K, I, V> {
@@ -30,18 +31,11 @@ impl<K: 'static, I: 'static, V: 'static> TableSourceNode<K, I, V> {
         let value = (self.row)(value);
         let updated = match &self.store {
             _ if self.key.is_null(&key) => Updated::NullKey,
-            // The newest arrival wins, even if it is older.
-            Some(store) => store.replace(cx, &key, timestamp, value, false)?,
-            None => Updated::Forward(Change { new: value, old: None }, timestamp),
+            // The newest arrival wins, even if it is older; a versioned store puts it in its place.
+            Some(store) => store.replace(cx, &key, (timestamp, &headers), value, false)?,
+            None => Updated::Forward { change: Change { new: value, old: None }, timestamp, latest: true },
         };
-        match updated {
-            Updated::Forward(value, timestamp) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
-            Updated::Nothing => Ok(()),
-            Updated::NullKey => {
-                cx.port.dropped(self.node, Dropped::NullKey);
-                Ok(())
-            }
-        }
+        updated.forward(cx, self.node, &mut self.outs, key, headers)
     }
 }
 
@@ -64,14 +58,17 @@ pub(crate) type RowFn<K, V, W> = Arc<dyn Fn(&K, V) -> Result<Option<W>> + Send +
 /// Filters or maps the rows of a table, with or without a store of its own.
 pub(crate) struct TableOpNode<K, V, W> {
     pub(crate) name: Arc<str>,
+    pub(crate) node: NodeIndex,
     pub(crate) row: RowFn<K, V, W>,
     pub(crate) store: Option<TableStore<K, W>>,
     /// The parent says what rows were before.
     pub(crate) has_old: bool,
     /// A child needs to know.
     pub(crate) wants_old: bool,
-    /// Rows may go that the parent keeps: do not tell of one that was not here before either.
+    /// Rows may go that the parent keeps.
     pub(crate) filters: bool,
+    /// The parent is versioned, so a row that does not pass may be an earlier version that is told of late.
+    pub(crate) versioned: bool,
     pub(crate) outs: Outs<Record<K, Change<W>>>,
 }
 
@@ -83,22 +80,62 @@ impl<K: 'static, V: 'static, W: 'static> TableOpNode<K, V, W> {
             None => Ok(None),
         };
         let new = row(value.new)?;
+        // Nobody is told of a row that was not here before either.
+        let skip_absent = self.filters && self.has_old && !self.versioned;
         let updated = match &self.store {
-            Some(store) => store.replace(cx, &key, timestamp, new, self.filters && self.has_old)?,
+            Some(store) => store.replace(cx, &key, (timestamp, &headers), new, skip_absent)?,
             None => {
                 let old = if self.has_old && (self.wants_old || self.filters) { row(value.old)? } else { None };
-                Updated::Forward(Change { new, old }, timestamp)
+                if skip_absent && new.is_none() && old.is_none() {
+                    return Ok(());
+                }
+                Updated::Forward { change: Change { new, old }, timestamp, latest: cx.latest }
             }
         };
-        let Updated::Forward(value, timestamp) = updated else { return Ok(()) };
-        if self.filters && self.store.is_none() && self.has_old && value.new.is_none() && value.old.is_none() {
-            return Ok(());
-        }
-        self.outs.forward(cx, Record { key, value, timestamp, headers })
+        updated.forward(cx, self.node, &mut self.outs, key, headers)
     }
 }
 
 impl<K: 'static, V: 'static, W: 'static> Node<Record<K, Change<V>>> for TableOpNode<K, V, W> {
+    fn receive(&mut self, cx: &mut TaskCx<'_>, record: Record<K, Change<V>>) -> Result {
+        self.step(cx, record).map_err(|e| e.at(&self.name))
+    }
+
+    fn visit(&mut self, cx: &mut TaskCx<'_>, path: &[u16], event: Event<'_>) -> Result {
+        match &self.store {
+            Some(store) => drained_or_on(&self.name, store, &mut self.outs, cx, path, event),
+            None => self.outs.visit(cx, path, event),
+        }
+    }
+}
+
+/// Makes the rows of another table by user code that has stores.
+pub(crate) struct TransformNode<K, V, W, T> {
+    pub(crate) name: Arc<str>,
+    pub(crate) node: NodeIndex,
+    pub(crate) transformer: T,
+    pub(crate) store: Option<TableStore<K, W>>,
+    pub(crate) outs: Outs<Record<K, Change<W>>>,
+    pub(crate) table: PhantomData<fn(V)>,
+}
+
+impl<K: 'static, V: 'static, W: 'static, T: ValueTransformer<K, V, W>> TransformNode<K, V, W, T> {
+    fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, Change<V>>) -> Result {
+        let Record { key, value, timestamp, headers } = record;
+        let mut row = RowContext { task: cx.reborrow(), timestamp, headers: &headers };
+        let new = self.transformer.transform(&mut row, &key, value.new)?;
+        let updated = match &self.store {
+            Some(store) => store.replace(cx, &key, (timestamp, &headers), new, false)?,
+            // What the row was is not worked out again: that would be another time, and the stores have changed since.
+            None => Updated::Forward { change: Change { new, old: None }, timestamp, latest: cx.latest },
+        };
+        updated.forward(cx, self.node, &mut self.outs, key, headers)
+    }
+}
+
+impl<K: 'static, V: 'static, W: 'static, T: ValueTransformer<K, V, W>> Node<Record<K, Change<V>>>
+    for TransformNode<K, V, W, T>
+{
     fn receive(&mut self, cx: &mut TaskCx<'_>, record: Record<K, Change<V>>) -> Result {
         self.step(cx, record).map_err(|e| e.at(&self.name))
     }

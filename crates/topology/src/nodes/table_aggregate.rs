@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::node::{Event, Node, Outs, TaskCx};
 use crate::nodes::aggregate::{Fold, drained_or_on};
-use crate::nodes::table_store::{TableStore, Updated};
-use crate::port::{Dropped, NodeIndex};
+use crate::nodes::table_store::TableStore;
+use crate::port::NodeIndex;
 use crate::record::{Change, Record};
 
 /// How a value goes out of an aggregate that it is in: the other way of [`Fold`].
@@ -73,14 +73,8 @@ impl<K: 'static, A: 'static, F, S> TableAggregateNode<K, A, F, S> {
                 None => Ok(rest),
             }
         };
-        match self.store.fold(cx, &key, timestamp, fold)? {
-            Updated::Forward(value, timestamp) => self.outs.forward(cx, Record { key, value, timestamp, headers }),
-            Updated::Nothing => Ok(()),
-            Updated::NullKey => {
-                cx.port.dropped(self.node, Dropped::NullKey);
-                Ok(())
-            }
-        }
+        let updated = self.store.fold(cx, &key, (timestamp, &headers), fold)?;
+        updated.forward(cx, self.node, &mut self.outs, key, headers)
     }
 }
 

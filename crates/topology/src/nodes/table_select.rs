@@ -17,6 +17,8 @@ pub(crate) struct TableSelectNode<K, V, L, W> {
     pub(crate) row: Option<Coder<V>>,
     pub(crate) key: Coder<L>,
     pub(crate) value: Coder<W>,
+    /// The table is versioned: what is not a row's latest version counts for nothing.
+    pub(crate) versioned: bool,
     pub(crate) outs: Outs<Record<L, Change<W>>>,
 }
 
@@ -32,6 +34,9 @@ impl<K: 'static, V: 'static, L: 'static, W: 'static> TableSelectNode<K, V, L, W>
     }
 
     fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, Change<V>>) -> Result {
+        if self.versioned && !cx.latest {
+            return Ok(());
+        }
         let Record { key, value: Change { new, old }, timestamp, headers } = record;
         let [new_key, old_key, ..] = &mut cx.scratch.views;
         let (new_key, old_key) = (&mut new_key.bytes, &mut old_key.bytes);

@@ -5,7 +5,11 @@ mod coder;
 mod json;
 mod list;
 mod nullable;
+#[cfg(feature = "postcard")]
+mod postcard;
 mod primitive;
+#[cfg(feature = "prost")]
+mod protobuf;
 mod text;
 mod windowed;
 
@@ -17,7 +21,11 @@ pub(crate) use coder::Coder;
 pub use json::Json;
 pub use list::List;
 pub use nullable::Nullable;
+#[cfg(feature = "postcard")]
+pub use postcard::Postcard;
 pub use primitive::{Bool, ByteArray, F32, F64, I16, I32, I64, U64, Void};
+#[cfg(feature = "prost")]
+pub use protobuf::Protobuf;
 pub use text::{LossyUtf8, Utf8, UuidText};
 pub use windowed::{SessionWindowed, TimeWindowed, Windowed};
 
@@ -52,6 +60,12 @@ use crate::error::Result;
 /// # Celsius.encode(&1.5, &mut bytes).unwrap();
 /// # assert_eq!(Celsius.decode(&bytes).unwrap(), 1.5);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a serde of `{T}`",
+    label = "it does not turn `{T}` into bytes and back",
+    note = "a `String` has `Utf8`, an `i64` has `I64`, bytes have `ByteArray`, an `Option` of them `Nullable(..)`, what implements \
+            `serde`'s traits has `Json::default()`; or implement `Serde<{T}>` yourself"
+)]
 pub trait Serde<T>: Send + Sync + 'static {
     /// Appends the value's bytes. It MUST NOT change what `out` holds already. Never asked for a value that
     /// [`Serde::is_null`].

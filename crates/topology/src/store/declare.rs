@@ -129,7 +129,7 @@ impl<K: 'static, V: 'static> StoreSpec<SessionWithHeaders<K, V>> {
 }
 
 impl<T: StoreKind> StoreSpec<T> {
-    fn kept_for(mut self, what: &str, duration: Duration) -> Self {
+    pub(crate) fn kept_for(mut self, what: &str, duration: Duration) -> Self {
         let millis = self.millis(what, duration);
         self.def.retention = Some(Retention::of_millis(millis));
         self

@@ -19,7 +19,7 @@ mod window;
 mod windowed;
 mod with_headers;
 
-pub(crate) use expiry::expiring;
+pub(crate) use expiry::{earliest_alive, expiring};
 pub use kind::{
     KeyValue, ListValue, Session, SessionWithHeaders, StoreKind, TimestampedKeyValue, TimestampedKeyValueWithHeaders,
     TimestampedWindow, TimestampedWindowWithHeaders, TtlKeyValue, Versioned, Window,
@@ -32,11 +32,14 @@ pub(crate) use serdes::Serdes;
 pub use session::SessionView;
 pub(crate) use set::{Bound, parts};
 pub use set::{StoreHandle, StoreRef, StoreSet, ViewSet};
-pub use spec::{Logging, Retention, StoreDef, StoreSpec, StoreType};
+pub use spec::{Logging, Retention, StoreDef, StoreFormat, StoreSpec, StoreType};
+pub(crate) use ttl::put as put_expiring;
 pub use values::{Expiring, Plain, Stamped, ValueAndTimestamp, Values};
+pub(crate) use versioned::put as put_version;
 pub use versioned::{VersionedRecord, VersionedView};
 pub use view::StoreView;
 pub use window::WindowView;
 pub(crate) use window::{WindowSerdes, Windows};
 pub use windowed::WindowedRows;
 pub use with_headers::{AggregateWithHeaders, AggregationWithHeaders, StampedWithHeaders, ValueTimestampHeaders};
+pub(crate) use with_headers::{read_headers, split_with_headers, write_with_headers};

@@ -21,6 +21,8 @@ pub enum StoreType {
     VersionedKeyValue,
     /// Keys with a list of values each.
     ListValue,
+    /// Updates of a table that wait, in the order of their times; of a node that suppresses them, never of a processor.
+    SuppressionBuffer,
     /// Values by key and window start.
     Window,
     /// Values by key and window start, with the event time of their last update.
@@ -43,6 +45,7 @@ impl StoreType {
             Self::TtlKeyValue => "key-value store with a time to live",
             Self::VersionedKeyValue => "versioned key-value store",
             Self::ListValue => "list-value store",
+            Self::SuppressionBuffer => "suppression buffer",
             Self::Window => "window store",
             Self::TimestampedWindow => "timestamped window store",
             Self::TimestampedWindowWithHeaders => "timestamped window store with headers",
@@ -72,6 +75,7 @@ impl StoreType {
             Self::TtlKeyValue => "ttl-key-value",
             Self::VersionedKeyValue => "versioned-key-value",
             Self::ListValue => "list-value",
+            Self::SuppressionBuffer => "suppression-buffer",
             Self::Window => "window",
             Self::TimestampedWindow => "timestamped-window",
             Self::TimestampedWindowWithHeaders => "timestamped-window-with-headers",
@@ -79,6 +83,16 @@ impl StoreType {
             Self::SessionWithHeaders => "session-with-headers",
         }
     }
+}
+
+/// In which format the DSL's stores keep their rows; see [`Builder::store_format`](crate::Builder::store_format).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreFormat {
+    /// With the event time of their last update; sessions without, since their end is that.
+    #[default]
+    Plain,
+    /// With the headers of their last update as well (KIP-1285).
+    Headers,
 }
 
 /// For how long a store keeps its rows.

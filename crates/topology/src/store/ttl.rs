@@ -8,8 +8,8 @@ use crate::port::StoreAccess;
 use crate::store::expiry::{earliest, observed, windowed};
 use crate::store::{Expiring, Mode, StoreView};
 
-/// Sets a key, or counts that its value has expired.
-pub(super) fn put(access: &mut StoreAccess<'_>, row: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result {
+/// Sets a key, or counts that its value has expired: then the answer is false.
+pub(crate) fn put(access: &mut StoreAccess<'_>, row: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result<bool> {
     let value = store::ValueAndTimestamp::decode(value)?;
     let (mut rows, mut index, beside) = windowed(access, value.timestamp)?;
     let mut view = TtlKeyValue::new(&mut rows, &mut index, beside.store, beside.retention, *beside.observed)
@@ -18,7 +18,7 @@ pub(super) fn put(access: &mut StoreAccess<'_>, row: &mut Vec<u8>, key: &[u8], v
     *beside.observed = view.observed();
     *row = view.into_buffer();
     *beside.refused += u64::from(!put);
-    Ok(())
+    Ok(put)
 }
 
 /// A value of this time has been offered.

@@ -97,10 +97,10 @@ impl<V: 'static> Stamped<V> {
 
     /// As [`Values::encode`], for a value in pieces.
     #[inline]
-    pub(crate) fn write(&self, timestamp: i64, value: &V, out: &mut Vec<u8>) -> Result<bool> {
+    pub(crate) fn append(timestamp: i64, value: &V, coder: &Coder<V>, out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
         out.extend_from_slice(&timestamp.to_be_bytes());
-        let some = self.0.encode(value, out)?;
+        let some = coder.encode(value, out)?;
         if !some {
             out.truncate(start);
         }
@@ -133,7 +133,7 @@ impl<V: 'static> Values for Stamped<V> {
 
     #[inline]
     fn encode(&self, value: &ValueAndTimestamp<V>, out: &mut Vec<u8>) -> Result<bool> {
-        self.write(value.timestamp, &value.value, out)
+        Self::append(value.timestamp, &value.value, &self.0, out)
     }
 
     #[inline]

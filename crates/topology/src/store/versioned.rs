@@ -7,7 +7,7 @@ use millpond_store_api as store;
 use store::{Direction, VersionPut, Versioned};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::port::LayerSpace;
+use crate::port::{LayerSpace, StoreAccess};
 use crate::put_log::LoggedPut;
 use crate::serde::Serde;
 use crate::store::expiry::{observed, windowed};
@@ -167,27 +167,12 @@ impl<K: 'static, V: 'static> VersionedView<'_, K, V> {
     ///
     /// An error if the time lies before 1970: it is that of the record in the changelog.
     pub fn put(&mut self, key: &K, value: Option<&V>, timestamp: i64) -> Result<VersionPut> {
-        if timestamp < 0 {
-            return Err(before_1970(timestamp));
-        }
         self.inner.write_key(key)?;
         let StoreView { access, bytes, row, serdes, .. } = &mut self.inner;
         let end = bytes.len();
         let some = value.map_or(Ok(false), |value| serdes.values().coder().encode(value, bytes))?;
         let (key, value) = bytes.split_at(end);
-        let value = some.then_some(value);
-        let (mut latest, mut history, beside) = windowed(access, timestamp)?;
-        let mut view = Versioned::new(&mut latest, &mut history, beside.store, beside.retention, *beside.observed)
-            .with_buffer(std::mem::take(*row));
-        let put = view.put(key, value, timestamp)?;
-        *beside.observed = view.observed();
-        **row = view.into_buffer();
-        match (put, beside.puts) {
-            (VersionPut::TooOld, _) => *beside.refused += 1,
-            (VersionPut::Latest | VersionPut::ValidTo(_), Some(puts)) => puts.push(LoggedPut { key, value, timestamp }),
-            (VersionPut::Latest | VersionPut::ValidTo(_), None) => {}
-        }
-        Ok(put)
+        put(access, row, key, some.then_some(value), timestamp)
     }
 
     /// Puts a tombstone, and gives back what was valid at its time; nothing if that is too old to be put. An error as for
@@ -230,6 +215,31 @@ impl<K: 'static, V: 'static, M: Mode> VersionedView<'_, K, V, M> {
         let mut view = Versioned::new(&mut latest, &mut history, beside.store, beside.retention, *beside.observed);
         read(&mut view, bytes, serdes.values())
     }
+}
+
+/// Puts a version into the history and the log, or counts that it is too old.
+pub(crate) fn put(
+    access: &mut StoreAccess<'_>,
+    row: &mut Vec<u8>,
+    key: &[u8],
+    value: Option<&[u8]>,
+    timestamp: i64,
+) -> Result<VersionPut> {
+    if timestamp < 0 {
+        return Err(before_1970(timestamp));
+    }
+    let (mut latest, mut history, beside) = windowed(access, timestamp)?;
+    let mut view = Versioned::new(&mut latest, &mut history, beside.store, beside.retention, *beside.observed)
+        .with_buffer(std::mem::take(row));
+    let put = view.put(key, value, timestamp)?;
+    *beside.observed = view.observed();
+    *row = view.into_buffer();
+    match (put, beside.puts) {
+        (VersionPut::TooOld, _) => *beside.refused += 1,
+        (VersionPut::Latest | VersionPut::ValidTo(_), Some(puts)) => puts.push(LoggedPut { key, value, timestamp }),
+        (VersionPut::Latest | VersionPut::ValidTo(_), None) => {}
+    }
+    Ok(put)
 }
 
 fn typed<V: 'static>(values: &Stamped<V>, record: store::VersionedRecord<'_>) -> Result<VersionedRecord<V>> {

@@ -184,7 +184,7 @@ impl<K: 'static, C: Values> StoreView<'_, K, C> {
         let timestamp = C::timestamp(value).unwrap_or(self.access.timestamp);
         let (key, value) = self.bytes.split_at(end);
         if C::EXPIRES && some {
-            ttl::put(&mut self.access, self.row, key, value)?;
+            let _put = ttl::put(&mut self.access, self.row, key, value)?;
         } else {
             self.access.layer.put(key, some.then_some(value), timestamp)?;
         }

@@ -66,10 +66,7 @@ impl<V: 'static> Values for StampedWithHeaders<V> {
     type Value = ValueTimestampHeaders<V>;
 
     fn encode(&self, value: &ValueTimestampHeaders<V>, out: &mut Vec<u8>) -> Result<bool> {
-        let headers = encoded(&value.headers)?;
-        let headers = store::Headers::from_bytes(&headers);
-        let head = store::ValueTimestampHeaders { headers, timestamp: value.timestamp, value: &[] };
-        behind(out, |out| Ok(head.encode(out)?), |out| self.0.encode(&value.value, out))
+        write_with_headers(&value.headers, value.timestamp, &value.value, &self.0, out)
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<ValueTimestampHeaders<V>> {
@@ -125,6 +122,31 @@ impl<V: 'static> Values for AggregateWithHeaders<V> {
     fn timestamp(_: &AggregationWithHeaders<V>) -> Option<i64> {
         None
     }
+}
+
+/// As [`Values::encode`] of [`StampedWithHeaders`], for a value in pieces.
+pub(crate) fn write_with_headers<V: 'static>(
+    headers: &Headers,
+    timestamp: i64,
+    value: &V,
+    coder: &Coder<V>,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    let headers = encoded(headers)?;
+    let headers = store::Headers::from_bytes(&headers);
+    let head = store::ValueTimestampHeaders { headers, timestamp, value: &[] };
+    behind(out, |out| Ok(head.encode(out)?), |out| coder.encode(value, out))
+}
+
+/// The time and the value's own bytes of a value with headers.
+pub(crate) fn split_with_headers(bytes: &[u8]) -> Result<(i64, &[u8])> {
+    let row = store::ValueTimestampHeaders::decode(bytes)?;
+    Ok((row.timestamp, row.value))
+}
+
+/// The headers of a value with headers.
+pub(crate) fn read_headers(bytes: &[u8]) -> Result<Headers> {
+    decoded(store::ValueTimestampHeaders::decode(bytes)?.headers)
 }
 
 /// Writes a head and the value behind it, or for a null value nothing.

@@ -206,7 +206,7 @@ fn retentions_that_cannot_be() {
         with_store(StoreSpec::timestamped_window_with_headers("x", ms(0), ms(1), Utf8, I64)),
         with_store(StoreSpec::session("x", short, Utf8, I64)),
         with_store(StoreSpec::session_with_headers("x", over, Utf8, I64)),
-        with_store(StoreSpec::versioned("x", ms(0), Utf8, I64)),
+        with_store(StoreSpec::versioned("x", over, Utf8, I64)),
         with_store(StoreSpec::ttl_key_value("x", Duration::MAX, Utf8, I64)),
     ] {
         assert_eq!(mistakes.len(), 1);

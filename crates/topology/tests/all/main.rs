@@ -7,6 +7,7 @@ mod support;
 mod build_errors;
 mod key_bytes;
 mod names;
+mod optimize;
 mod processors;
 mod rows;
 mod sample;

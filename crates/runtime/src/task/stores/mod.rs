@@ -1,5 +1,6 @@
 //! A task's stores: one shard per engine, one overlay per store over its space of a shard (D1, D2).
 
+mod buffers;
 mod expiry;
 mod released;
 mod shard;
@@ -40,7 +41,9 @@ impl TaskStore {
         let rows = layout(plan, number);
         let overlay = |options| Overlay::new(options).with_budget(budget);
         let space = rows.own_space().unwrap_or(WINDOWED);
-        let options = OverlayOptions { space, caching: caching && plan.caching, keep_old: plan.forwards };
+        // A suppression buffer holds back anyhow: it is logged as it is at the commit, or when there is no room for more.
+        let caching = plan.caching && (caching || plan.kind == StoreType::SuppressionBuffer);
+        let options = OverlayOptions { space, caching, keep_old: plan.forwards };
         let expiring = StoreTime::of(plan, number, overlay);
         let released = Released::default();
         Self { plan: plan.clone(), overlay: overlay(options), shard, rows, expiring, released }
@@ -114,7 +117,10 @@ pub(crate) struct Moment {
 /// Where the rows of a store with this number are.
 fn layout(plan: &StorePlan, number: u16) -> RowLayout {
     let (space, windowed, store) = (SpaceId(number), WINDOWED, number);
-    let Some(kept) = plan.retention else { return RowLayout::KeyValue { space } };
+    let Some(kept) = plan.retention else {
+        let is_buffer = plan.kind == StoreType::SuppressionBuffer;
+        return if is_buffer { RowLayout::Buffer { space } } else { RowLayout::KeyValue { space } };
+    };
     match plan.kind {
         StoreType::TtlKeyValue => RowLayout::Ttl { space, windowed, store, time_to_live: kept.millis },
         StoreType::VersionedKeyValue => RowLayout::Versioned { space, windowed, store, history: kept.millis },

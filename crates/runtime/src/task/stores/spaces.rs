@@ -151,6 +151,8 @@ mod tests {
             engine: None,
             format: ValueFormat::Plain,
             changelog: None,
+            reuses_source: false,
+            changelog_keeps: None,
             former_changelog: None,
             caching: false,
             forwards: false,

@@ -25,6 +25,8 @@ fn plan(name: &str, index: u32, kind: StoreType, retention: Option<i64>) -> Stor
         engine: None,
         format: ValueFormat::Plain,
         changelog: Some(format!("{name}-changelog")),
+        reuses_source: false,
+        changelog_keeps: None,
         former_changelog: None,
         caching: false,
         forwards: false,

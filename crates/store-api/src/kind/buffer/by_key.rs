@@ -11,9 +11,21 @@ pub type MakeValue<'a> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<()> + 
 /// A new value of a waiting key takes the place of the old one and does not wait longer. Cheap to make: one per access.
 pub struct KeyBuffer<'a, S: ?Sized> {
     space: &'a mut S,
+    scratch: BufferScratch,
+}
+
+/// Memory of a [`KeyBuffer`] for one row at a time, to be used again by the next.
+#[derive(Default)]
+pub struct BufferScratch {
     row: Vec<u8>,
     order: Vec<u8>,
     value: Vec<u8>,
+}
+
+impl std::fmt::Debug for BufferScratch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BufferScratch").finish_non_exhaustive()
+    }
 }
 
 impl<S: ?Sized> std::fmt::Debug for KeyBuffer<'_, S> {
@@ -25,7 +37,18 @@ impl<S: ?Sized> std::fmt::Debug for KeyBuffer<'_, S> {
 impl<'a, S: Space + ?Sized> KeyBuffer<'a, S> {
     /// A view over `space`, which holds nothing else.
     pub fn new(space: &'a mut S) -> Self {
-        Self { space, row: Vec::new(), order: Vec::new(), value: Vec::new() }
+        Self { space, scratch: BufferScratch::default() }
+    }
+
+    /// With memory that an earlier one has left: nothing is allocated once it has grown.
+    #[must_use]
+    pub fn with_scratch(self, scratch: BufferScratch) -> Self {
+        Self { scratch, ..self }
+    }
+
+    /// The memory, for the next one.
+    pub fn into_scratch(self) -> BufferScratch {
+        self.scratch
     }
 
     /// How much waits.
@@ -41,8 +64,9 @@ impl<'a, S: Space + ?Sized> KeyBuffer<'a, S> {
 
     /// The waiting value of a key, with the time at which the key came.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<ValueAndTimestamp<'_>>> {
-        row_key(key, &mut self.row);
-        self.space.get(&self.row)?.map(split_row).transpose()
+        let row = &mut self.scratch.row;
+        row_key(key, row);
+        self.space.get(row)?.map(split_row).transpose()
     }
 
     /// The key of a buffer's row of the space, by the row's own; `None` for the rows that follow from these: their order, the
@@ -63,7 +87,7 @@ impl<S: SpaceMut + ?Sized> KeyBuffer<'_, S> {
 
     /// As [`KeyBuffer::put`], with a value that depends on the one that waits.
     pub fn put_with(&mut self, time: i64, key: &[u8], make: &mut MakeValue<'_>) -> Result<i64> {
-        let Self { space, row, order, value } = self;
+        let Self { space, scratch: BufferScratch { row, order, value } } = self;
         let mut totals = Totals::read(&mut **space)?;
         row_key(key, row);
         value.clear();
@@ -96,16 +120,15 @@ impl<S: SpaceMut + ?Sized> KeyBuffer<'_, S> {
 
     /// Takes out the row of a key; answers whether there was one.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool> {
-        row_key(key, &mut self.row);
-        let mut totals = Totals::read(self.space)?;
-        let Some(old) = self.space.get(&self.row)?.map(split_row).transpose()? else {
-            return Ok(false);
-        };
+        let Self { space, scratch: BufferScratch { row, order, .. } } = self;
+        row_key(key, row);
+        let mut totals = Totals::read(&mut **space)?;
+        let Some(old) = space.get(row)?.map(split_row).transpose()? else { return Ok(false) };
         totals.remove(key, old.value)?;
-        order_key(old.timestamp, key, &mut self.order);
-        self.space.put(&self.order, None)?;
-        self.space.put(&self.row, None)?;
-        totals.write(self.space)?;
+        order_key(old.timestamp, key, order);
+        space.put(order, None)?;
+        space.put(row, None)?;
+        totals.write(&mut **space)?;
         Ok(true)
     }
 
@@ -120,7 +143,7 @@ impl<S: SpaceMut + ?Sized> KeyBuffer<'_, S> {
         due: &mut dyn FnMut(i64, BufferTotals) -> bool,
         each: &mut dyn FnMut(Buffered<'_>) -> Result<()>,
     ) -> Result<u64> {
-        let row = &mut self.row;
+        let row = &mut self.scratch.row;
         evict(self.space, due, &mut |space, order, totals| {
             let (time, key) = split_order(order.key)?;
             row_key(key, row);

@@ -20,7 +20,7 @@ mod totals;
 mod value;
 
 pub use by_arrival::ArrivalBuffer;
-pub use by_key::{KeyBuffer, MakeValue};
+pub use by_key::{BufferScratch, KeyBuffer, MakeValue};
 pub use totals::BufferTotals;
 pub use value::{BufferValue, ContextHeaders, UpdateContext};
 

@@ -9,7 +9,8 @@ use crate::driver::Driver;
 /// what tasks see now, writes that are not committed included, and goes on over restarts. While nothing runs it is empty.
 ///
 /// Rows that have expired are not there. The value of a list-value store is the whole list
-/// ([`List`](millpond_topology::List)).
+/// ([`List`](millpond_topology::List)); that of a suppression buffer is what the row is by the update that waits, nothing if it
+/// is gone.
 ///
 /// # Panics
 ///
@@ -77,10 +78,11 @@ impl<K: 'static, V: 'static> Store<K, V> {
     }
 }
 
-const KINDS: [StoreType; 5] = [
+const KINDS: [StoreType; 6] = [
     StoreType::KeyValue,
     StoreType::TimestampedKeyValue,
     StoreType::TimestampedKeyValueWithHeaders,
     StoreType::TtlKeyValue,
     StoreType::ListValue,
+    StoreType::SuppressionBuffer,
 ];

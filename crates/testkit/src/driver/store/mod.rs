@@ -94,7 +94,13 @@ impl<K: 'static, V: 'static> Look<K, V> {
                 None => rows.remove(&(key, record.partition)),
             };
         }
-        let value = |bytes: &[u8]| decode(&*self.value, Some(bytes), &|| format!("a value of topic=`{topic}`"));
+        let value = |bytes: &[u8]| {
+            let bytes = match rows::logged_value(self.def.kind, bytes) {
+                Ok(bytes) => bytes,
+                Err(e) => panic!("cannot read topic=`{topic}`: {e:?}"),
+            };
+            decode(&*self.value, Some(bytes), &|| format!("a value of topic=`{topic}`"))
+        };
         rows.into_iter().map(|((key, _), bytes)| (key, value(&bytes))).collect()
     }
 }

@@ -305,6 +305,25 @@ fn b083_a_batch_of_poison_is_committed() {
     }
 }
 
+/// KAFKA-4393: what has no event time is the processing handler's, and moves no clock.
+#[test]
+fn b018_a_handler_may_skip_what_has_a_negative_time() {
+    for guarantee in BOTH {
+        let asked = Asked::default();
+        let driver =
+            half_done().guarantee(guarantee).error_handler(asked.answering(|_| ErrorAnswer::Skip)).build().unwrap();
+        let input = driver.input("in", Utf8, I64);
+        for (value, timestamp) in [(1, 50), (2, -1), (3, 40), (4, -1)] {
+            input.pipe("k", value, timestamp).unwrap();
+        }
+        let told: Vec<_> = asked.all().into_iter().map(|t| (t.stage, t.source.unwrap().2, t.timestamp)).collect();
+        assert_eq!(told, [(ErrorStage::Processing, 1, -1), (ErrorStage::Processing, 3, -1)]);
+        let times: Vec<i64> = driver.output("out", Utf8, I64).read_all().iter().map(|r| r.timestamp).collect();
+        assert_eq!((times, driver.count(Counter::DroppedRecordsTotal)), (vec![50, 50, 40, 40], 2));
+        assert_eq!(driver.committed("in", 0), Some(4));
+    }
+}
+
 #[test]
 fn what_cannot_be_meant_is_refused_at_the_start() {
     let refused = |builder: DriverBuilder| builder.build().unwrap_err();

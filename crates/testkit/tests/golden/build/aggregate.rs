@@ -3,7 +3,7 @@
 use millpond_topology::{GroupedStream, GroupedTable};
 
 use super::table::Tabled;
-use super::{Cx, Made, Result, Stop, broken};
+use super::{Cx, Made, Result, broken};
 use crate::op::Op;
 use crate::value::{Cell, KeyKind, Kind};
 
@@ -15,12 +15,13 @@ impl Cx<'_> {
         (k, v): (Kind, Kind),
     ) -> Result<Made> {
         let key = KeyKind::Plain(k);
+        if let Op::Count { window: Some(window) }
+        | Op::Reduce { window: Some(window), .. }
+        | Op::Aggregate { window: Some(window), .. } = op
+        {
+            return self.windowed_op(op, window, grouped, (k, v));
+        }
         Ok(Made::Table(match op {
-            Op::Count { window: Some(_) }
-            | Op::Reduce { window: Some(_), .. }
-            | Op::Aggregate { window: Some(_), .. } => {
-                return Err(Stop::Waits("windows"));
-            }
             Op::Count { window: None } => {
                 Tabled::boxed(grouped.count(self.materialized(key, Kind::Long)?), key, Kind::Long)
             }

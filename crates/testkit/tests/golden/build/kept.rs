@@ -1,5 +1,7 @@
 //! The options of a table's store.
 
+use std::time::Duration;
+
 use millpond_topology::{Materialized, Stream};
 
 use super::{Cx, Result, Stop};
@@ -18,14 +20,16 @@ impl Cx<'_> {
         if kept.retention_ms.is_some() {
             return Err(Stop::Broken("a retention without a window".into()));
         }
-        if kept.history_ms.is_some() {
-            return Err(Stop::Waits("versioned tables"));
-        }
-        Ok(self.store(kept).serdes(K::serde(key), V::serde(value)))
+        let history = kept.history_ms.map(Duration::from_millis);
+        let m = self.store(kept).serdes(K::serde(key), V::serde(value));
+        Ok(match history {
+            Some(history) => m.history_retention(history),
+            None => m,
+        })
     }
 
     /// What the options of all stores are.
-    fn store<K: 'static, V: 'static>(&self, kept: Kept) -> Materialized<K, V> {
+    pub(super) fn store<K: 'static, V: 'static>(&self, kept: Kept) -> Materialized<K, V> {
         let Kept { store, engine, logging, cache, topic_config, .. } = kept;
         let mut m = match store {
             Some(name) => Materialized::named(name),

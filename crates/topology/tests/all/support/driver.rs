@@ -75,15 +75,6 @@ impl Driver {
         self.settle()
     }
 
-    /// Moves the wall clock.
-    pub(crate) fn advance(&mut self, ms: i64) -> Result {
-        self.wall += ms;
-        for sub in 0..self.tasks.len() {
-            self.punctuate(sub, PunctuationType::WallClockTime)?;
-        }
-        self.settle()
-    }
-
     fn receive(&mut self, source: usize, topic: &str, raw: &Raw<'_>) -> Result {
         let sub = self.topology.sources()[source].sub as usize;
         let (graph, port) = &mut self.tasks[sub];
