@@ -9,7 +9,7 @@ mod windowed;
 
 use std::collections::{BTreeMap, HashMap};
 
-use millpond_topology::{BuildError, Builder, Consumed, GroupedStream, GroupedTable, Stream, Topology};
+use millpond_topology::{BuildError, Builder, Consumed, GroupedStream, GroupedTable, Optimization, Stream, Topology};
 
 use crate::case::{self, Config, Extractor};
 use crate::op::{Kept, Line, Op};
@@ -95,9 +95,6 @@ struct Interpreter<'a> {
 }
 
 pub(crate) fn build(case: &case::Topology) -> Result<Built> {
-    if case.config.optimize {
-        return Err(Stop::Waits("optimisation"));
-    }
     if case.config.store_format.is_some() {
         return Err(Stop::Waits("the format of stores"));
     }
@@ -106,6 +103,9 @@ pub(crate) fn build(case: &case::Topology) -> Result<Built> {
     }
     let nodes = nodes(&case.ops);
     let mut it = Interpreter { case, builder: Topology::builder(), made: HashMap::new(), formats: Formats::default() };
+    if case.config.optimize {
+        it.builder.optimize(Optimization::ALL);
+    }
     for (at, node) in nodes.iter().enumerate() {
         let later: Vec<&String> = nodes.iter().skip(at + 1).flat_map(|node| &node.inputs).collect();
         it.node(node, &later)?;
