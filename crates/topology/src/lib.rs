@@ -43,9 +43,10 @@ pub use builder::Builder;
 pub use context::{Child, Context, Init};
 pub use describe::{Description, NodeDescription, NodeRole, SubTopologyDescription};
 pub use dsl::{
-    BufferConfig, Consumed, Deletes, Eager, EmitStrategy, Grouped, GroupedStream, GroupedTable, Materialized, Produced,
-    Repartitioned, SessionWindowedStream, SessionWindows, SlidingWindows, Split, Stream, Strict, Suppressed, Table,
-    TableKind, TimeWindows, Until, UntilTimeLimit, UntilWindowCloses, Upserts, WindowedStream, Windowing,
+    BufferConfig, CogroupedStream, Consumed, Deletes, Eager, EmitStrategy, Grouped, GroupedStream, GroupedTable,
+    Materialized, Produced, Repartitioned, SessionWindowedCogroup, SessionWindowedStream, SessionWindows,
+    SlidingWindows, Split, Stream, Strict, Suppressed, Table, TableKind, TimeWindows, Until, UntilTimeLimit,
+    UntilWindowCloses, Upserts, WindowedCogroup, WindowedStream, Windowing,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use headers::{Header, Headers};

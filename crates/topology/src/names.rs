@@ -22,6 +22,8 @@ pub(crate) mod prefix {
     pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
     pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
     pub(crate) const TO_TABLE: &str = "KSTREAM-TOTABLE-";
+    pub(crate) const COGROUP_AGGREGATE: &str = "COGROUPKSTREAM-AGGREGATE-";
+    pub(crate) const COGROUP_MERGE: &str = "COGROUPKSTREAM-MERGE-";
     pub(crate) const TABLE_SOURCE: &str = "KTABLE-SOURCE-";
     pub(crate) const TABLE_FILTER: &str = "KTABLE-FILTER-";
     pub(crate) const TABLE_MAP_VALUES: &str = "KTABLE-MAPVALUES-";

@@ -118,7 +118,7 @@ impl Collector {
             Watch::Off => (record.tag, None),
             Watch::Origins(origins) => (origins.keep(origin, sink), None),
             Watch::Contents(contents) => {
-                let tag = Contents::tag(record);
+                let tag = contents.tag(record);
                 (tag, contents.known(tag))
             }
         };

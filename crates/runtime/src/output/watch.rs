@@ -1,9 +1,10 @@
 //! What it takes to ask about an output that the broker refuses, long after its record was processed.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
+use hashbrown::DefaultHashBuilder;
 use millpond_broker_api::{self as broker, Outgoing};
 use millpond_topology::{Headers, RecordMetadata};
 
@@ -137,6 +138,8 @@ impl Origins {
 /// transaction is done again, and the same output comes again, it is known that it will be refused.
 #[derive(Default)]
 pub(super) struct Contents {
+    /// Seeded anew for each producer, so that nobody can make two outputs alike on purpose.
+    hashes: DefaultHashBuilder,
     refused: Vec<(u64, broker::Error)>,
     /// Transactions that were given up because of an output that was not known, since one that was known has come again.
     in_vain: u32,
@@ -146,9 +149,8 @@ pub(super) struct Contents {
 
 impl Contents {
     /// The tag of an output.
-    pub(super) fn tag(record: &Outgoing<'_>) -> u64 {
-        // Not keyed: who sends two records of one hash has an output of his own left out, after one of them was refused.
-        let mut hasher = DefaultHasher::new();
+    pub(super) fn tag(&self, record: &Outgoing<'_>) -> u64 {
+        let mut hasher = self.hashes.build_hasher();
         (record.topic.0, record.partition, record.timestamp, record.key, record.value).hash(&mut hasher);
         for header in record.headers {
             (header.name, header.value).hash(&mut hasher);

@@ -53,6 +53,14 @@ pub(crate) struct Topology {
     pub(crate) ops: Vec<Line>,
 }
 
+impl Topology {
+    /// Something in it expires by what is put: Kafka Streams logs what it does not keep.
+    pub(crate) fn expires(&self) -> bool {
+        let has_history = |line: &Line| line.kept.as_ref().is_some_and(|kept| kept.history_ms.is_some());
+        self.stores.iter().any(Store::expires) || self.ops.iter().any(has_history)
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
@@ -166,8 +174,7 @@ impl Store {
         }
     }
 
-    /// Rows of it expire: Kafka Streams logs what it does not keep.
-    pub(crate) fn expires(&self) -> bool {
+    fn expires(&self) -> bool {
         !matches!(self, Self::Kv { .. } | Self::TimestampedKv { .. } | Self::HeadersKv { .. })
     }
 }

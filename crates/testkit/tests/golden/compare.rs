@@ -9,7 +9,7 @@ use millpond_topology::{Error, InternalTopicKind, Result, Serde as _, StoreType,
 
 use crate::case::{AsOf, Contents, KvRow, Output, RawRecord, Row, Step, StoreRows, Version, Versions};
 use crate::expiry::Expiry;
-use crate::hex::hex;
+use crate::hex::{hex, unhex};
 use crate::value::{Cell, Dynamic, Key, KeyKind, Kind, Val, nullable};
 
 /// All that was found.
@@ -190,7 +190,7 @@ pub(crate) fn store(
     driver: &Driver,
     topology: &Topology,
     (name, (key, value)): (&str, (KeyKind, Kind)),
-    (contents, expiry): (&Contents, Option<&Expiry>),
+    (contents, expiry, logged): (&Contents, Option<&Expiry>, &[RawRecord]),
     found: &mut Differences,
 ) {
     let place = format!("store `{name}`");
@@ -214,9 +214,15 @@ pub(crate) fn store(
     };
     let Some(expected) = rows else { return found.say(format!("{place} is that of a join")) };
     let expected = expiry.map_or(expected.clone(), |expiry| expiry.rows(expected));
-    let kind = topology.store_index(name).and_then(|at| topology.stores().get(at.0 as usize)).map(|store| store.kind);
-    let read = kind.ok_or_else(|| Error::other("there is no such store"));
-    match read.and_then(|kind| read_rows(driver, name, kind, (key, value))) {
+    let def = topology.store_index(name).and_then(|at| topology.stores().get(at.0 as usize));
+    let read = def.ok_or_else(|| Error::other("there is no such store"));
+    let expected = match def.and_then(|def| def.retention.map(|retention| (def.kind, retention))) {
+        Some((kind, retention)) if retention.by_puts && !logged.is_empty() => {
+            alive(kind, retention.gone_after(), (key, value), logged).unwrap_or(expected)
+        }
+        _ => expected,
+    };
+    match read.and_then(|def| read_rows(driver, name, def.kind, (key, value))) {
         Ok(got) if same(&expected, &got, |row| row.key.inner().clone(), |a, b| a == b) => {}
         Ok(got) => found.sides(&place, &expected, &got),
         Err(e) => found.say(format!("{place} cannot be read: {e:?}")),
@@ -247,45 +253,50 @@ fn read_rows(driver: &Driver, name: &str, kind: StoreType, format: (KeyKind, Kin
     rows.map(|(_, key, value)| row(kind, format, &key, &value)).collect()
 }
 
-fn logged_rows(driver: &Driver, name: &str, kind: StoreType, (key, value): (KeyKind, Kind)) -> Result<Vec<Row>> {
+fn logged_rows(driver: &Driver, name: &str, kind: StoreType, format: (KeyKind, Kind)) -> Result<Vec<Row>> {
+    let records = driver.records(&format!("{name}-changelog"));
+    fold(kind, format, records.into_iter().map(|record| (record.key, record.value, record.timestamp)))
+}
+
+/// The rows that a windowed aggregation's changelog amounts to, without those that have expired by what was put: Kafka Streams'
+/// caches and engines show some of these, and its sessions go a millisecond before they are closed.
+fn alive(kind: StoreType, gone_after: i64, format: (KeyKind, Kind), logged: &[RawRecord]) -> Option<Vec<Row>> {
+    let bytes = |hex: &Option<String>| hex.as_ref().and_then(|hex| unhex(hex));
+    let records = || logged.iter().map(|r| (bytes(&r.key_hex), bytes(&r.value_hex), r.ts.unwrap_or_default()));
+    let time = |row: &Row| row.end.or(row.start).unwrap_or_default();
+    let windowed = |key: Option<Vec<u8>>| key_of_row(kind, format.0, &key.unwrap_or_default()).ok();
+    let now = records().filter_map(|(key, ..)| windowed(key)).map(|row| time(&row)).max()?;
+    let mut rows = fold(kind, format, records()).ok()?;
+    rows.retain(|row| time(row) > now.saturating_sub(gone_after));
+    Some(rows)
+}
+
+type Logged = (Option<Vec<u8>>, Option<Vec<u8>>, i64);
+
+/// The rows that a changelog amounts to.
+fn fold(kind: StoreType, format: (KeyKind, Kind), records: impl Iterator<Item = Logged>) -> Result<Vec<Row>> {
     let mut last = BTreeMap::new();
-    for record in driver.records(&format!("{name}-changelog")) {
-        match record.value {
-            Some(value) => last.insert(record.key, (value, record.timestamp)),
-            None => last.remove(&record.key),
+    for (key, value, timestamp) in records {
+        match value {
+            Some(value) => last.insert(key, (value, timestamp)),
+            None => last.remove(&key),
         };
     }
-    let rows = last.into_iter().map(|(key_bytes, (bytes, timestamp))| {
+    let rows = last.into_iter().map(|(key, (bytes, timestamp))| {
         // In the log a value's time is that of its record.
         let (plain, ts) = match kind {
             StoreType::TimestampedKeyValue => (StoreType::KeyValue, Some(timestamp)),
             StoreType::TimestampedWindow => (StoreType::Window, Some(timestamp)),
             kind => (kind, None),
         };
-        Ok(Row { ts, ..row(plain, (key, value), &key_bytes.unwrap_or_default(), &bytes)? })
+        Ok(Row { ts, ..row(plain, format, &key.unwrap_or_default(), &bytes)? })
     });
     rows.collect()
 }
 
 /// A row of a store: its key as in the changelog, its value as in the store.
 fn row(kind: StoreType, (key_kind, value_kind): (KeyKind, Kind), key: &[u8], value: &[u8]) -> Result<Row> {
-    let short = || Error::other("a key is too short");
-    let number = |bytes: &[u8]| bytes.first_chunk().map(|bytes| i64::from_be_bytes(*bytes)).ok_or_else(short);
-    let split = |tail: usize| key.split_at_checked(key.len().wrapping_sub(tail)).ok_or_else(short);
-    let mut row = Row::default();
-    match kind {
-        StoreType::Window | StoreType::TimestampedWindow | StoreType::TimestampedWindowWithHeaders => {
-            let (key, tail) = split(12)?;
-            row.key = Key::read(KeyKind::Plain(key_kind.inner()), Some(key))?;
-            row.start = Some(number(tail)?);
-        }
-        StoreType::Session | StoreType::SessionWithHeaders => {
-            let (key, tail) = split(16)?;
-            row.key = Key::read(KeyKind::Plain(key_kind.inner()), Some(key))?;
-            (row.end, row.start) = (Some(number(tail)?), Some(number(tail.get(8..).unwrap_or_default())?));
-        }
-        _ => row.key = Key::read(key_kind, Some(key))?,
-    }
+    let mut row = key_of_row(kind, key_kind, key)?;
     let value = match kind {
         StoreType::TimestampedKeyValue | StoreType::TimestampedWindow => {
             let stamped = ValueAndTimestamp::decode(value)?;
@@ -306,6 +317,28 @@ fn row(kind: StoreType, (key_kind, value_kind): (KeyKind, Kind), key: &[u8], val
         _ => value,
     };
     row.value = nullable(value_kind).decode(value)?;
+    Ok(row)
+}
+
+/// A row with its key and no value.
+fn key_of_row(kind: StoreType, key_kind: KeyKind, key: &[u8]) -> Result<Row> {
+    let short = || Error::other("a key is too short");
+    let number = |bytes: &[u8]| bytes.first_chunk().map(|bytes| i64::from_be_bytes(*bytes)).ok_or_else(short);
+    let split = |tail: usize| key.split_at_checked(key.len().wrapping_sub(tail)).ok_or_else(short);
+    let mut row = Row::default();
+    match kind {
+        StoreType::Window | StoreType::TimestampedWindow | StoreType::TimestampedWindowWithHeaders => {
+            let (key, tail) = split(12)?;
+            row.key = Key::read(KeyKind::Plain(key_kind.inner()), Some(key))?;
+            row.start = Some(number(tail)?);
+        }
+        StoreType::Session | StoreType::SessionWithHeaders => {
+            let (key, tail) = split(16)?;
+            row.key = Key::read(KeyKind::Plain(key_kind.inner()), Some(key))?;
+            (row.end, row.start) = (Some(number(tail)?), Some(number(tail.get(8..).unwrap_or_default())?));
+        }
+        _ => row.key = Key::read(key_kind, Some(key))?,
+    }
     Ok(row)
 }
 

@@ -11,6 +11,7 @@ mod case;
 mod commands;
 mod compare;
 mod expiry;
+mod finals;
 mod functions;
 mod hex;
 mod op;

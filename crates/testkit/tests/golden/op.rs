@@ -136,7 +136,7 @@ pub(crate) enum Op {
     Suppress {
         until: Until,
         limit_ms: Option<u64>,
-        max_records: Option<usize>,
+        max_records: Option<u64>,
         when_full: Option<WhenFull>,
     },
     Join(Join),

@@ -14,6 +14,7 @@ use crate::build::{Built, Formats, Stop, build};
 use crate::case::{self, Case, Output, Step};
 use crate::compare::{self, Differences};
 use crate::expiry::Expiry;
+use crate::finals::{self, Finals};
 use crate::hex::{hex, unhex};
 use crate::readings::{Reading, reading};
 use crate::value::{Cell, Key, Kind, Val, nullable};
@@ -66,7 +67,10 @@ fn run_case(group: &str, case: &Case) -> Outcome {
             (Err(_), Some(_)) => String::new(),
             (Ok(_), Some(error)) => format!("it could be built; Kafka Streams says {error}\n"),
             (Err(error), None) => format!("it cannot be built: {error}\n"),
-            (Ok(topology), None) => Run { case, reading: &reading, formats: &formats }.differences(topology, way),
+            (Ok(topology), None) => {
+                let finals = Finals::of(&case.topology, &case.steps);
+                Run { case, reading: &reading, formats: &formats, finals }.differences(topology, way)
+            }
         };
         if !told.is_empty() {
             all.push_str(&format!("  {way:?}:\n{told}"));
@@ -80,6 +84,7 @@ struct Run<'a> {
     case: &'a Case,
     reading: &'a Option<Reading>,
     formats: &'a Formats,
+    finals: Option<Finals>,
 }
 
 impl Run<'_> {
@@ -204,10 +209,11 @@ impl Run<'_> {
         if let Some(by_hand) = self.by_hand(at) {
             return vec![by_hand.clone()];
         }
+        let out = || self.finals.as_ref().map_or_else(|| step.out.clone(), |finals| finals.outputs(at, step));
         match &step.right_out {
             Some(right) if self.case.tolerable => vec![right.clone(), step.out.clone()],
             Some(right) => vec![right.clone()],
-            None => vec![step.out.clone()],
+            None => vec![out()],
         }
     }
 
@@ -222,7 +228,8 @@ impl Run<'_> {
                 found.say(format!("there is no store `{name}`"));
                 continue;
             };
-            compare::store(driver, topology, (name, format), (contents, expiry), found);
+            let logged = self.case.internal.get(&format!("app-{name}-changelog")).map_or(&[][..], Vec::as_slice);
+            compare::store(driver, topology, (name, format), (contents, expiry, logged), found);
         }
     }
 
@@ -240,7 +247,15 @@ impl Run<'_> {
             let got: Vec<_> = driver.records(topic).iter().map(raw).collect();
             let expected = expected.get(topic).map_or(&[][..], Vec::as_slice);
             let tail = compare::tail_of_keys(topology, topic);
-            if by_hand.is_none() && self.case.topology.stores.iter().any(case::Store::expires) {
+            let of_finals = self.finals.as_ref().filter(|_| by_hand.is_none() && finals::is_of_buffer(topology, topic));
+            if let Some(finals) = of_finals {
+                let ends = boundaries.get(topic).map_or(&[][..], Vec::as_slice);
+                if let Some(expected) = finals.logged(expected) {
+                    compare::internal((topic, ends), &expected, &got, tail, found);
+                }
+                continue;
+            }
+            if by_hand.is_none() && self.case.topology.expires() {
                 compare::without_expired(topic, expected, &got, tail, found);
             } else {
                 let ends = boundaries.get(topic).map_or(&[][..], Vec::as_slice);

@@ -187,8 +187,8 @@ pub(crate) trait TableKey: Clone + Send + Sync + 'static {
 
     fn inner(&self) -> &Cell;
 
-    /// The final results of its windows; none if it has no windows.
-    fn suppressed<V: 'static, D: TableKind>(
+    /// The final results of windows; `None`: there are none.
+    fn final_results<V: 'static, D: TableKind>(
         table: Table<Self, V, D>,
         suppressed: Suppressed<UntilWindowCloses>,
     ) -> Option<Table<Self, V, Upserts>>;
@@ -205,7 +205,7 @@ impl TableKey for Cell {
         self
     }
 
-    fn suppressed<V: 'static, D: TableKind>(
+    fn final_results<V: 'static, D: TableKind>(
         _: Table<Self, V, D>,
         _: Suppressed<UntilWindowCloses>,
     ) -> Option<Table<Self, V, Upserts>> {
@@ -224,7 +224,7 @@ impl TableKey for Windowed<Cell> {
         &self.key
     }
 
-    fn suppressed<V: 'static, D: TableKind>(
+    fn final_results<V: 'static, D: TableKind>(
         table: Table<Self, V, D>,
         suppressed: Suppressed<UntilWindowCloses>,
     ) -> Option<Table<Self, V, Upserts>> {

@@ -176,6 +176,9 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
     }
 }
 
+/// Where equal keys are together, and the serdes of key and value as far as they are known.
+type Gathered<K, V> = (At, Option<AnySerde<K>>, Option<AnySerde<V>>);
+
 /// Where an aggregation goes, and what it needs there.
 pub(crate) struct Placed<K, V, A> {
     /// The parent: behind the repartition topic, if one is needed.
@@ -213,20 +216,29 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
     }
 
     /// Chooses the names, and adds the repartition topic if one is needed.
-    pub(crate) fn place<A: 'static>(self, prefix: &str, mut materialized: Materialized<K, A>) -> Placed<K, V, A> {
-        let Grouping { mut at, rekeyed, key, value, name: group } = self.grouping;
+    pub(crate) fn place<A: 'static>(mut self, prefix: &str, mut materialized: Materialized<K, A>) -> Placed<K, V, A> {
+        let at = &mut self.grouping.at;
         let store = materialized.name.take().unwrap_or_else(|| at.graph().names.store(prefix));
         let name = at.next_name(prefix);
-        materialized.key = materialized.key.or(key.clone());
-        if rekeyed {
-            let names = CutNames::generate(&at);
-            let base = group.clone().unwrap_or_else(|| store.clone());
-            let key = at.serde(key.or(materialized.key.clone()), || missing("key", "group", &base, "Grouped"));
-            let value = at.serde(value.clone(), || missing("value", "group", &base, "Grouped"));
-            materialized.key = Some(materialized.key.unwrap_or(key.clone()));
-            let cut = Cut::of(base, key, value);
-            at = self.shared.borrow_mut().source(&at, group.is_some(), || cut.add(&at, names));
-        }
+        let (at, key, value) = self.gathered(&store, materialized.key.clone());
+        materialized.key = materialized.key.or(key);
         Placed { at, store, name, materialized, value }
+    }
+
+    /// Where records of equal keys are in one task: here, or behind a repartition topic, which is called after the grouping, or
+    /// after the store if the grouping has no name. Answers with the serdes; `key` is taken where the grouping knows none.
+    pub(crate) fn gathered(self, store: &str, key: Option<AnySerde<K>>) -> Gathered<K, V> {
+        let Grouping { at, rekeyed, key: own, value, name: group } = self.grouping;
+        let key = own.or(key);
+        if !rekeyed {
+            return (at, key, value);
+        }
+        let names = CutNames::generate(&at);
+        let base = group.clone().unwrap_or_else(|| store.to_owned());
+        let key = at.serde(key, || missing("key", "group", &base, "Grouped"));
+        let known = at.serde(value.clone(), || missing("value", "group", &base, "Grouped"));
+        let cut = Cut::of(base, key.clone(), known);
+        let at = self.shared.borrow_mut().source(&at, group.is_some(), || cut.add(&at, names));
+        (at, Some(key), value)
     }
 }

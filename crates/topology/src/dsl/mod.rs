@@ -1,6 +1,7 @@
 //! The DSL: streams and tables, and the operators on them.
 
 mod at;
+mod cogroup;
 mod dedup;
 mod emit;
 mod grouped;
@@ -18,6 +19,7 @@ mod windowed;
 mod windows;
 
 pub(crate) use at::{At, Shared, declare};
+pub use cogroup::{CogroupedStream, SessionWindowedCogroup, WindowedCogroup};
 pub use emit::EmitStrategy;
 pub use grouped::GroupedStream;
 pub use grouped_table::GroupedTable;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::dsl::stream::missing;
-use crate::dsl::table::{Table, TableKind, Upserts};
+use crate::dsl::table::{Table, TableKind, TableParts, Upserts};
 use crate::graph::{Graph, NodeSpec, OldValues};
 use crate::names::prefix;
 use crate::node::{Build, Built};
@@ -279,7 +279,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     /// ```
     pub fn suppress<U: Until<K>>(self, suppressed: Suppressed<U>) -> Table<K, V, U::Kind<D>> {
         let Suppressed { until, buffer: Settings { room, logging, engine }, name } = suppressed;
-        let (mut at, (key, value), closing) = self.into_parts();
+        let TableParts { mut at, key, value, versioned, closing } = self.into_parts();
         let given = at.name.take();
         let (name, store) = names(&mut at.graph(), name.or(given));
         let wait = match (until.limits(), closing) {
@@ -296,7 +296,11 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
                 Wait::TimeLimit { limit: 0, idle_after: None }
             }
         };
-        check_not_versioned(&mut at.graph(), at.node, &name);
+        if versioned {
+            // As in Kafka Streams: an update of such a table may be of the past.
+            let message = format!("`{name}` suppresses a versioned table; keep its rows in another kind of store");
+            at.graph().problem(ProblemKind::Shape, message);
+        }
         let key = at.serde(key, || missing("key", "suppress", &name, "Materialized"));
         let value = at.serde(value, || missing("value", "suppress", &name, "Materialized"));
         // Without the rows before, what waits is the whole table's to tell; whoever needs to know more asks for it.
@@ -324,7 +328,13 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         spec.awaits_drain = true;
         spec.old = OldValues { asks: true, passes: true, gives: false };
         let node = at.graph().add::<Record<K, Change<V>>, Record<K, Change<V>>>(spec);
-        Table::of_parts(at.moved(node), Some(key), Some(value), closing)
+        Table::of_parts(TableParts {
+            at: at.moved(node),
+            key: Some(key),
+            value: Some(value),
+            versioned: false,
+            closing,
+        })
     }
 }
 
@@ -336,25 +346,6 @@ fn names(graph: &mut Graph, given: Option<String>) -> (String, String) {
             (name, store)
         }
         None => (graph.names.generate(prefix::SUPPRESS), graph.names.store(prefix::SUPPRESS)),
-    }
-}
-
-/// Kafka Streams refuses it as well: an update of a versioned table may be of the past.
-fn check_not_versioned(graph: &mut Graph, table: usize, name: &str) {
-    let mut at = Some(table);
-    while let Some(node) = at.and_then(|at| graph.nodes.get(at)) {
-        let Some(store) = node.spec.stores.first() else {
-            at = node.spec.parents.first().copied();
-            continue;
-        };
-        let versioned = graph.stores.get(*store).filter(|s| s.def.kind == StoreType::VersionedKeyValue);
-        if let Some(store) = versioned.map(|s| s.def.name.clone()) {
-            let message = format!(
-                "`{name}` suppresses a table whose rows are in the versioned store `{store}`; keep them in another kind of store"
-            );
-            graph.problem(ProblemKind::Shape, message);
-        }
-        return;
     }
 }
 

@@ -66,9 +66,6 @@ impl TableKind for Deletes {
     }
 }
 
-/// The serdes of keys and values, where they are known.
-pub(crate) type KnownSerdes<K, V> = (Option<AnySerde<K>>, Option<AnySerde<V>>);
-
 /// A table: the last value of each key, and a record for every update of one.
 ///
 /// As with a stream, every operator consumes the table; clone it to use it twice.
@@ -88,6 +85,15 @@ pub struct Table<K: 'static, V: 'static, D = Deletes> {
     /// When its windows are closed, if its keys have such.
     closing: Option<Closing>,
     kind: PhantomData<fn() -> D>,
+}
+
+/// What a table is made of, but for the store of its rows.
+pub(crate) struct TableParts<K: 'static, V: 'static> {
+    pub(crate) at: At,
+    pub(crate) key: Option<AnySerde<K>>,
+    pub(crate) value: Option<AnySerde<V>>,
+    pub(crate) versioned: bool,
+    pub(crate) closing: Option<Closing>,
 }
 
 impl<K: Clone + 'static, V: Clone + 'static, D> Clone for Table<K, V, D> {
@@ -276,18 +282,15 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     }
 
     /// Where the table is, the serdes that are known, and when its windows close if it has some.
-    pub(crate) fn into_parts(self) -> (At, KnownSerdes<K, V>, Option<Closing>) {
-        (self.at, (self.key, self.value), self.closing)
+    pub(crate) fn into_parts(self) -> TableParts<K, V> {
+        let Self { at, key, value, versioned, closing, .. } = self;
+        TableParts { at, key, value, versioned, closing }
     }
 
     /// A table of which nobody keeps the rows.
-    pub(crate) fn of_parts(
-        at: At,
-        key: Option<AnySerde<K>>,
-        value: Option<AnySerde<V>>,
-        closing: Option<Closing>,
-    ) -> Self {
-        Self { at, key, value, rows: None, closing, versioned: false, kind: PhantomData }
+    pub(crate) fn of_parts(parts: TableParts<K, V>) -> Self {
+        let TableParts { at, key, value, versioned, closing } = parts;
+        Self { at, key, value, rows: None, versioned, closing, kind: PhantomData }
     }
 
     /// Where the table is, and its value's serde if that is known.

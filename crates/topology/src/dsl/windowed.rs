@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::dsl::at::At;
+use crate::dsl::cogroup::{CogroupedStream, SessionWindowedCogroup, WindowedCogroup};
 use crate::dsl::emit::EmitStrategy;
 use crate::dsl::grouped::{GroupedStream, Placed};
 use crate::dsl::options::{Materialized, Produced};
@@ -29,29 +30,42 @@ pub trait Windowing: sealed::Sealed {
     /// What it makes of a grouped stream.
     type Stream<K: 'static, V: 'static>;
 
+    /// What it makes of several.
+    type Cogroup<K: 'static, A: 'static>;
+
     #[doc(hidden)]
     fn cut<K: 'static, V: 'static>(self, grouped: GroupedStream<K, V>) -> Self::Stream<K, V>;
+
+    #[doc(hidden)]
+    fn cut_cogroup<K: 'static, A: 'static>(self, cogroup: CogroupedStream<K, A>) -> Self::Cogroup<K, A>;
 }
 
 macro_rules! windowing {
-    ($($windows:ident: $stream:ident;)+) => {$(
+    ($($windows:ident: $stream:ident, $cogroup:ident;)+) => {$(
         impl sealed::Sealed for $windows {}
 
         impl Windowing for $windows {
             type Stream<K: 'static, V: 'static> = $stream<K, V>;
+            type Cogroup<K: 'static, A: 'static> = $cogroup<K, A>;
 
             fn cut<K: 'static, V: 'static>(self, grouped: GroupedStream<K, V>) -> $stream<K, V> {
                 let (spec, mistakes) = self.spec();
                 $stream(Parts::new(grouped, spec, mistakes))
+            }
+
+            fn cut_cogroup<K: 'static, A: 'static>(self, cogroup: CogroupedStream<K, A>) -> $cogroup<K, A> {
+                let (spec, mistakes) = self.spec();
+                cogroup.report(mistakes);
+                $cogroup::new(cogroup, spec)
             }
         }
     )+};
 }
 
 windowing! {
-    TimeWindows: WindowedStream;
-    SlidingWindows: WindowedStream;
-    SessionWindows: SessionWindowedStream;
+    TimeWindows: WindowedStream, WindowedCogroup;
+    SlidingWindows: WindowedStream, WindowedCogroup;
+    SessionWindows: SessionWindowedStream, SessionWindowedCogroup;
 }
 
 /// A grouped stream in time windows or sliding windows; [`GroupedStream::windowed_by`] makes it.
@@ -111,6 +125,8 @@ pub(crate) struct Plan {
     pub(crate) emit: EmitStrategy,
     /// The node that takes late records, once somebody wants them.
     late: Option<usize>,
+    /// Other nodes put into the same store.
+    shares_store: bool,
 }
 
 impl<K: 'static, V: 'static> Parts<K, V> {
@@ -118,7 +134,7 @@ impl<K: 'static, V: 'static> Parts<K, V> {
         for mistake in mistakes {
             grouped.at().graph().problem(ProblemKind::Shape, mistake);
         }
-        Self { grouped, plan: Plan { spec, emit: EmitStrategy::on_window_update(), late: None } }
+        Self { grouped, plan: Plan::of(spec) }
     }
 
     fn split_late(&mut self) -> Stream<K, V> {
@@ -140,6 +156,16 @@ impl<K: 'static, V: 'static> Parts<K, V> {
 }
 
 impl Plan {
+    /// Results with every update, and nobody takes late records.
+    fn of(spec: WindowSpec) -> Self {
+        Self { spec, emit: EmitStrategy::on_window_update(), late: None, shares_store: false }
+    }
+
+    /// Of each input of a cogroup.
+    pub(crate) fn of_cogroup(spec: WindowSpec) -> Self {
+        Self { shares_store: true, ..Self::of(spec) }
+    }
+
     /// Adds the node that aggregates, over rows that `rows` makes of the store with this number.
     pub(crate) fn add<K: Clone + 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>>(
         self,
@@ -149,10 +175,11 @@ impl Plan {
         index: usize,
         rows: impl Fn(&mut BuildCx<'_>) -> R + Send + Sync + 'static,
     ) -> At {
-        let (spec, emission) = (self.spec, Emission::of(self.emit));
+        let (spec, emission, shares_store) = (self.spec, Emission::of(self.emit), self.shares_store);
         let build: Build = Arc::new(move |b| {
             let rows = rows(b);
-            WindowedNode::build(b, index, rows, &spec, emission, value.clone()).map(Built::node)
+            let node = WindowedNode::build(b, index, rows, &spec, emission, value.clone())?;
+            Ok(Built::node(if shares_store { node.sharing_its_store() } else { node }))
         });
         let mut node = NodeSpec::processor(name, vec![at.node], build);
         node.stores = vec![index];

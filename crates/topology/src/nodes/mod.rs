@@ -3,6 +3,7 @@
 mod aggregate;
 mod dedup;
 mod fixed_key;
+mod merge;
 mod null_key;
 mod op;
 mod sink;
@@ -18,6 +19,7 @@ mod windowed;
 pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAggregate};
 pub(crate) use dedup::{Dedup, KeyAndId, Origin, OriginSerde};
 pub(crate) use fixed_key::{FixKey, fixed_key_outs};
+pub(crate) use merge::{DrainFn, MergeNode};
 pub(crate) use null_key::NullKeyFilter;
 pub(crate) use op::{
     Filter, FlatMap, FlatMapValues, FlatMapValuesWithKey, Foreach, Map, MapValues, MapValuesWithKey, Op, OpNode, Pass,

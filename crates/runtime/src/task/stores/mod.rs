@@ -41,7 +41,9 @@ impl TaskStore {
         let rows = layout(plan, number);
         let overlay = |options| Overlay::new(options).with_budget(budget);
         let space = rows.own_space().unwrap_or(WINDOWED);
-        let options = OverlayOptions { space, caching: caching && plan.caching, keep_old: plan.forwards };
+        // A suppression buffer holds back anyhow: it is logged as it is at the commit, or when there is no room for more.
+        let caching = plan.caching && (caching || plan.kind == StoreType::SuppressionBuffer);
+        let options = OverlayOptions { space, caching, keep_old: plan.forwards };
         let expiring = StoreTime::of(plan, number, overlay);
         let released = Released::default();
         Self { plan: plan.clone(), overlay: overlay(options), shard, rows, expiring, released }

@@ -1,5 +1,7 @@
 //! The options of a table's store.
 
+use std::time::Duration;
+
 use millpond_topology::{Materialized, Stream};
 
 use super::{Cx, Result, Stop};
@@ -18,10 +20,12 @@ impl Cx<'_> {
         if kept.retention_ms.is_some() {
             return Err(Stop::Broken("a retention without a window".into()));
         }
-        if kept.history_ms.is_some() {
-            return Err(Stop::Waits("versioned tables"));
-        }
-        Ok(self.store(kept).serdes(K::serde(key), V::serde(value)))
+        let history = kept.history_ms.map(Duration::from_millis);
+        let m = self.store(kept).serdes(K::serde(key), V::serde(value));
+        Ok(match history {
+            Some(history) => m.history_retention(history),
+            None => m,
+        })
     }
 
     /// What the options of all stores are.

@@ -1,6 +1,7 @@
 //! Builds the topology that a case describes.
 
 mod aggregate;
+mod cogroup;
 mod kept;
 mod process;
 mod stream;
@@ -8,8 +9,11 @@ mod table;
 mod windowed;
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
-use millpond_topology::{BuildError, Builder, Consumed, GroupedStream, GroupedTable, Optimization, Stream, Topology};
+use millpond_topology::{
+    BuildError, Builder, Consumed, GroupedStream, GroupedTable, Optimization, StoreFormat, Stream, Topology,
+};
 
 use crate::case::{self, Config, Extractor};
 use crate::op::{Kept, Line, Op};
@@ -28,6 +32,10 @@ pub(crate) enum Stop {
 }
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Stop>;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
 
 fn broken<T>(why: impl Into<String>) -> Result<T> {
     Err(Stop::Broken(why.into()))
@@ -95,17 +103,18 @@ struct Interpreter<'a> {
 }
 
 pub(crate) fn build(case: &case::Topology) -> Result<Built> {
-    if case.config.store_format.is_some() {
-        return Err(Stop::Waits("the format of stores"));
-    }
     if case.ops.iter().any(|line| matches!(line.op, Op::Join(_))) {
         return Err(Stop::Waits("joins"));
     }
     let nodes = nodes(&case.ops);
-    let mut it = Interpreter { case, builder: Topology::builder(), made: HashMap::new(), formats: Formats::default() };
+    let mut builder = Topology::builder();
     if case.config.optimize {
-        it.builder.optimize(Optimization::ALL);
+        builder.optimize(Optimization::ALL);
     }
+    if let Some(case::StoreFormat::Headers) = case.config.store_format {
+        builder.store_format(StoreFormat::Headers);
+    }
+    let mut it = Interpreter { case, builder, made: HashMap::new(), formats: Formats::default() };
     for (at, node) in nodes.iter().enumerate() {
         let later: Vec<&String> = nodes.iter().skip(at + 1).flat_map(|node| &node.inputs).collect();
         it.node(node, &later)?;
@@ -166,6 +175,9 @@ impl Interpreter<'_> {
 
     fn op(&mut self, cx: &mut Cx<'_>, node: &Node<'_>, inputs: Vec<Made>) -> Result<Made> {
         let op = &node.line.op;
+        if let Op::Cogroup { inputs: folds, window } = op {
+            return cx.cogroup(folds, window.as_ref(), inputs);
+        }
         let mut inputs = inputs.into_iter();
         Ok(match (op, inputs.next(), inputs.next()) {
             (Op::Stream { topic, key, value }, None, None) => {
@@ -177,7 +189,10 @@ impl Interpreter<'_> {
                 let consumed = self.consumed(cx, *key, *value);
                 cx.formats.sources.insert(topic.clone(), (*key, *value));
                 let kind = KeyKind::Plain(*key);
-                let table = self.builder.table_materialized(topic, consumed, cx.materialized(kind, *value)?);
+                let table = match cx.kept {
+                    Some(_) => self.builder.table_materialized(topic, consumed, cx.materialized(kind, *value)?),
+                    None => self.builder.table(topic, consumed),
+                };
                 Made::Table(Tabled::boxed(table, kind, *value))
             }
             // Nothing that reads a topic as a whole takes a versioned store.
@@ -185,7 +200,6 @@ impl Interpreter<'_> {
                 return Err(Stop::Refused);
             }
             (Op::GlobalTable { .. }, ..) => return Err(Stop::Waits("global tables")),
-            (Op::Cogroup { .. }, ..) => return Err(Stop::Waits("cogroup")),
             (Op::Merge { .. }, Some(Made::Stream(s, k, v)), Some(Made::Stream(other, ..))) => {
                 Made::Stream(cx.named(s).merge(other), k, v)
             }

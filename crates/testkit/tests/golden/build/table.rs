@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::time::Duration;
 
-use millpond_topology::{BufferConfig, Deletes, Produced, Stream, Suppressed, Table, TableKind, Upserts};
+use millpond_topology::{BufferConfig, Deletes, Produced, RowContext, Stream, Suppressed, Table, TableKind, Upserts};
 
-use super::{Cx, Made, Result, Stop, broken};
+use super::{Cx, Made, Result, broken};
 use crate::op::{Op, Until, ValueFn, WhenFull};
-use crate::value::{Cell, KeyKind, Kind, TableKey, TableValue};
+use crate::value::{Cell, KeyKind, Kind, TableKey, TableValue, Val};
 
 /// A table of some types.
 pub(super) trait AnyTable {
@@ -34,18 +34,6 @@ impl<K: TableKey, V: TableValue, D: Mark> Tabled<K, V, D> {
     }
 }
 
-/// A buffer with room for so many rows.
-fn room(most: Option<usize>) -> BufferConfig {
-    most.map_or_else(BufferConfig::unbounded, |most| BufferConfig::max_records(most as u64))
-}
-
-fn named<U>(suppressed: Suppressed<U>, name: Option<String>) -> Suppressed<U> {
-    match name {
-        Some(name) => suppressed.named(name),
-        None => suppressed,
-    }
-}
-
 impl<K: TableKey, V: TableValue, D: Mark> AnyTable for Tabled<K, V, D> {
     fn again(&self) -> Box<dyn AnyTable> {
         Self::boxed(self.table.clone(), self.key, self.value)
@@ -55,18 +43,48 @@ impl<K: TableKey, V: TableValue, D: Mark> AnyTable for Tabled<K, V, D> {
         let Self { table, key, value } = *self;
         Ok(Made::Table(match op {
             Op::ToStream {} => return Ok(Self::boxed(table, key, value).to_stream(cx.name.take())),
-            Op::Filter { r#fn } | Op::FilterNot { r#fn } => {
-                let (f, keep) = (r#fn.clone(), matches!(op, Op::Filter { .. }));
-                let holds = move |k: &K, v: &V| f.holds(k.inner(), &v.cell()).is_ok_and(|yes| yes) == keep;
-                Tabled::boxed(table.filter_materialized(holds, cx.materialized(key, value)?), key, value)
+            Op::Filter { r#fn } => {
+                let f = r#fn.clone();
+                let holds = move |k: &K, v: &V| f.holds(k.inner(), &v.cell()).is_ok_and(|yes| yes);
+                let filtered = match cx.kept {
+                    Some(_) => table.filter_materialized(holds, cx.materialized(key, value)?),
+                    None => table.filter(holds),
+                };
+                Tabled::boxed(filtered, key, value)
             }
-            Op::MapValues { r#fn: ValueFn::WithKey } => return broken("`map_values` of a table does not know the key"),
+            Op::FilterNot { r#fn } => {
+                let f = r#fn.clone();
+                let holds = move |k: &K, v: &V| f.holds(k.inner(), &v.cell()).is_ok_and(|yes| yes);
+                let filtered = match cx.kept {
+                    Some(_) => table.filter_not_materialized(holds, cx.materialized(key, value)?),
+                    None => table.filter_not(holds),
+                };
+                Tabled::boxed(filtered, key, value)
+            }
             Op::MapValues { r#fn } => {
                 let (f, kind) = (r#fn.clone(), r#fn.kind(value));
-                let map = move |v: V| f.apply(&None, v.cell()).unwrap_or(None);
-                Tabled::boxed(table.map_values_materialized(map, cx.materialized::<K, Cell>(key, kind)?), key, kind)
+                let map = move |k: &K, v: V| f.apply(k.inner(), v.cell()).unwrap_or(None);
+                let mapped = match cx.kept {
+                    Some(_) => table.map_values_with_key_materialized(map, cx.materialized::<K, Cell>(key, kind)?),
+                    None => table.map_values_with_key(map),
+                };
+                Tabled::boxed(mapped, key, kind)
             }
-            Op::TransformValues { .. } => return Err(Stop::Waits("transform_values")),
+            Op::TransformValues { r#fn } => {
+                let (f, kind) = (r#fn.clone(), r#fn.kind(value));
+                let transform = move |()| {
+                    let f = f.clone();
+                    Ok(move |_: &mut RowContext<'_>, k: &K, v: Option<V>| f.apply(k.inner(), v.cell()))
+                };
+                let transformed = match cx.kept {
+                    Some(_) => {
+                        let m = cx.materialized::<K, Val>(key, kind)?;
+                        table.transform_values_materialized((), transform, m)
+                    }
+                    None => table.transform_values((), transform),
+                };
+                Tabled::boxed(transformed, key, kind)
+            }
             Op::GroupBy { r#fn, value_fn } => {
                 let (f, map) = (r#fn.clone(), value_fn.clone());
                 let kind = map.as_ref().map_or(value, |map| map.kind(value));
@@ -78,26 +96,32 @@ impl<K: TableKey, V: TableValue, D: Mark> AnyTable for Tabled<K, V, D> {
                 let grouped = table.try_group_by(select, cx.grouped(Kind::Text, kind));
                 return Ok(Made::GroupedTable(grouped, Kind::Text, kind));
             }
-            Op::Suppress { until: Until::TimeLimit, limit_ms: Some(limit), max_records, when_full } => {
-                let (limit, buffer) = (Duration::from_millis(*limit), room(*max_records));
-                let suppressed = match when_full {
-                    Some(WhenFull::ShutDown) => Suppressed::until_time_limit(limit, buffer.shut_down_when_full()),
-                    None => Suppressed::until_time_limit(limit, buffer.emit_early_when_full()),
-                };
-                Tabled::boxed(table.suppress(named(suppressed, cx.name.take())), key, value)
+            Op::Suppress { until, limit_ms, max_records, when_full } => {
+                let strict = max_records.map_or_else(BufferConfig::unbounded, BufferConfig::max_records);
+                let name = cx.name.take();
+                match (until, when_full) {
+                    (Until::TimeLimit, when_full) => {
+                        let limit = Duration::from_millis(limit_ms.unwrap_or_default());
+                        let suppressed = match when_full {
+                            Some(WhenFull::ShutDown) => {
+                                Suppressed::until_time_limit(limit, strict.shut_down_when_full())
+                            }
+                            None => Suppressed::until_time_limit(limit, strict.emit_early_when_full()),
+                        };
+                        let suppressed = name.iter().fold(suppressed, |s, name| s.named(name));
+                        Tabled::boxed(table.suppress(suppressed), key, value)
+                    }
+                    (Until::WindowClose, None) if limit_ms.is_none() => {
+                        let suppressed = Suppressed::until_window_closes(strict);
+                        let suppressed = name.iter().fold(suppressed, |s, name| s.named(name));
+                        match K::final_results(table, suppressed) {
+                            Some(table) => Tabled::boxed(table, key, value),
+                            None => return broken("final results of what has no windows"),
+                        }
+                    }
+                    _ => return broken("final results are not let out early"),
+                }
             }
-            Op::Suppress { until: Until::WindowClose, limit_ms: None, max_records, when_full } => {
-                let buffer = match when_full {
-                    Some(WhenFull::ShutDown) => room(*max_records).shut_down_when_full(),
-                    None => room(*max_records),
-                };
-                let suppressed = named(Suppressed::until_window_closes(buffer), cx.name.take());
-                let Some(table) = K::suppressed(table, suppressed) else {
-                    return broken("a table without windows has no final results");
-                };
-                Tabled::boxed(table, key, value)
-            }
-            Op::Suppress { .. } => return broken("a time limit needs `limit_ms`, and nothing else does"),
             _ => return broken("a table has no such op"),
         }))
     }

@@ -85,6 +85,8 @@ pub(crate) struct WindowedNode<K, V, A, R> {
     /// From when on (wall clock) closed windows are looked for again.
     next_look: i64,
     late: Option<Child<Record<K, V>>>,
+    /// Other nodes put into the same store, each at a time of its own. So the time of this one does not outlive it.
+    shares_store: bool,
     outs: Updates<K, A>,
 }
 
@@ -106,7 +108,12 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
         let close = b.port.released(store).unwrap_or(i64::MIN);
         let (late, outs) = (b.side()?, b.outs()?);
         let (name, node) = (b.name.clone(), b.node);
-        Ok(Self { name, node, store, rows, value, closing, close, emission, next_look: i64::MIN, late, outs })
+        let (next_look, shares_store) = (i64::MIN, false);
+        Ok(Self { name, node, store, rows, value, closing, close, emission, next_look, late, shares_store, outs })
+    }
+
+    pub(crate) fn sharing_its_store(self) -> Self {
+        Self { shares_store: true, close: i64::MIN, ..self }
     }
 
     fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, V>) -> Result {
@@ -141,7 +148,7 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
         let close = self.closing.close_at(time);
         if close > self.close {
             self.close = close;
-            if self.emission.on_close.is_none() {
+            if self.emission.on_close.is_none() && !self.shares_store {
                 cx.port.release(self.store, close);
             }
         }

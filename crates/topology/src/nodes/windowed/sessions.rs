@@ -44,6 +44,21 @@ struct Found {
 }
 
 impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
+    /// See [`WindowedAggregation::drained`].
+    pub(crate) fn drained_row(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {
+        if entry.new.is_none() && entry.old.is_none() {
+            return Ok(None);
+        }
+        let mut buffer = Vec::new();
+        let row = ExpiringKey::decode(SuffixKind::Times, entry.key, &mut buffer)?;
+        let (start, end) = (row.suffix.second(), row.suffix.time());
+        let key = Windowed { key: self.serdes.key().decode(row.key)?, start, end };
+        let read = |bytes: &[u8]| self.serdes.values().decode(bytes);
+        let (new, old) =
+            (entry.new.map(read).transpose()?, entry.old.filter(|_| self.wants_old).map(read).transpose()?);
+        Ok(Some(Record::new(key, Change { new, old }, end)))
+    }
+
     pub(crate) fn build(
         b: &mut BuildCx<'_>,
         store: usize,
@@ -161,6 +176,8 @@ where
     ) -> Result<bool> {
         self.write_key(cx, &record.key)?;
         self.find(cx, record.timestamp)?;
+        // A store may keep what is closed for longer. It is final, and belongs to nothing any more.
+        self.found.retain(|session| !self.closing.is_closed(session.end, close));
         let (mut start, mut end) = (record.timestamp, record.timestamp);
         for session in &self.found {
             (start, end) = (start.min(session.start), end.max(session.end));
@@ -220,16 +237,6 @@ where
     }
 
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {
-        if entry.new.is_none() && entry.old.is_none() {
-            return Ok(None);
-        }
-        let mut buffer = Vec::new();
-        let row = ExpiringKey::decode(SuffixKind::Times, entry.key, &mut buffer)?;
-        let (start, end) = (row.suffix.second(), row.suffix.time());
-        let key = Windowed { key: self.serdes.key().decode(row.key)?, start, end };
-        let read = |bytes: &[u8]| self.serdes.values().decode(bytes);
-        let (new, old) =
-            (entry.new.map(read).transpose()?, entry.old.filter(|_| self.wants_old).map(read).transpose()?);
-        Ok(Some(Record::new(key, Change { new, old }, end)))
+        self.drained_row(entry)
     }
 }

@@ -50,6 +50,27 @@ pub(super) struct FoundRow {
 }
 
 impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
+    /// See [`WindowedAggregation::drained`].
+    pub(crate) fn drained_row(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {
+        if entry.new.is_none() && entry.old.is_none() {
+            return Ok(None);
+        }
+        let mut buffer = Vec::new();
+        let row = ExpiringKey::decode(SuffixKind::Time, entry.key, &mut buffer)?;
+        let start = row.suffix.time();
+        let key = Windowed { key: self.serdes.serdes.key().decode(row.key)?, start, end: self.end(start) };
+        let read = |bytes: &[u8]| {
+            let (time, bytes) = Stamped::<A>::split(bytes)?;
+            Result::Ok((self.coder().decode(bytes)?, time))
+        };
+        let (new, timestamp) = match entry.new.map(read).transpose()? {
+            Some((value, time)) => (Some(value), time),
+            None => (self.coder().null(), entry.timestamp),
+        };
+        let old = entry.old.filter(|_| self.wants_old).map(read).transpose()?.map(|(value, _)| value);
+        Ok(Some(Record::new(key, Change { new, old }, timestamp)))
+    }
+
     pub(crate) fn build(
         b: &mut BuildCx<'_>,
         store: usize,
@@ -239,23 +260,7 @@ where
     }
 
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {
-        if entry.new.is_none() && entry.old.is_none() {
-            return Ok(None);
-        }
-        let mut buffer = Vec::new();
-        let row = ExpiringKey::decode(SuffixKind::Time, entry.key, &mut buffer)?;
-        let start = row.suffix.time();
-        let key = Windowed { key: self.serdes.serdes.key().decode(row.key)?, start, end: self.end(start) };
-        let read = |bytes: &[u8]| {
-            let (time, bytes) = Stamped::<A>::split(bytes)?;
-            Result::Ok((self.coder().decode(bytes)?, time))
-        };
-        let (new, timestamp) = match entry.new.map(read).transpose()? {
-            Some((value, time)) => (Some(value), time),
-            None => (self.coder().null(), entry.timestamp),
-        };
-        let old = entry.old.filter(|_| self.wants_old).map(read).transpose()?.map(|(value, _)| value);
-        Ok(Some(Record::new(key, Change { new, old }, timestamp)))
+        self.drained_row(entry)
     }
 }
 
