@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::dsl::stream::missing;
-use crate::dsl::table::{Table, TableKind, Upserts};
+use crate::dsl::table::{Table, TableKind, TableParts, Upserts};
 use crate::graph::{Graph, NodeSpec, OldValues};
 use crate::names::prefix;
 use crate::node::{Build, Built};
@@ -279,7 +279,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     /// ```
     pub fn suppress<U: Until<K>>(self, suppressed: Suppressed<U>) -> Table<K, V, U::Kind<D>> {
         let Suppressed { until, buffer: Settings { room, logging, engine }, name } = suppressed;
-        let (mut at, key, value, closing) = self.into_parts();
+        let TableParts { mut at, key, value, closing, .. } = self.into_parts();
         let given = at.name.take();
         let (name, store) = names(&mut at.graph(), name.or(given));
         let wait = match (until.limits(), closing) {

@@ -87,6 +87,18 @@ pub struct Table<K: 'static, V: 'static, D = Deletes> {
     kind: PhantomData<fn() -> D>,
 }
 
+/// What operators need of a table.
+pub(crate) struct TableParts<K: 'static, V: 'static> {
+    pub(crate) at: At,
+    /// The serdes, as far as they are known.
+    pub(crate) key: Option<AnySerde<K>>,
+    pub(crate) value: Option<AnySerde<V>>,
+    /// Earlier versions of rows are told of, too: only the latest one is what the row is now.
+    pub(crate) versioned: bool,
+    /// When its windows are closed, if its keys have such.
+    pub(crate) closing: Option<Closing>,
+}
+
 impl<K: Clone + 'static, V: Clone + 'static, D> Clone for Table<K, V, D> {
     fn clone(&self) -> Self {
         self.at.graph().allow_fan_out::<Record<K, Change<V>>>(self.at.node);
@@ -272,9 +284,10 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         Stream { at: self.at.moved(node), rekeyed: false, key: self.key, value: self.value.map(D::serde) }
     }
 
-    /// Where the table is, the serdes that are known, and when its windows close if it has some.
-    pub(crate) fn into_parts(self) -> (At, Option<AnySerde<K>>, Option<AnySerde<V>>, Option<Closing>) {
-        (self.at, self.key, self.value, self.closing)
+    /// What operators need of a table.
+    pub(crate) fn into_parts(self) -> TableParts<K, V> {
+        let Self { at, key, value, versioned, closing, .. } = self;
+        TableParts { at, key, value, versioned, closing }
     }
 
     /// A table of which nobody keeps the rows.
@@ -285,16 +298,6 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         closing: Option<Closing>,
     ) -> Self {
         Self { at, key, value, rows: None, closing, versioned: false, kind: PhantomData }
-    }
-
-    /// Where the table is, and its value's serde if that is known.
-    pub(crate) fn into_rows(self) -> (At, Option<AnySerde<V>>) {
-        (self.at, self.value)
-    }
-
-    /// Whether earlier versions of rows are told of, too: only where they are the latest ones are they what the table is now.
-    pub(crate) fn is_versioned(&self) -> bool {
-        self.versioned
     }
 
     fn filtered(self, row: RowFn<K, V, V>, materialized: Option<Materialized<K, V>>) -> Table<K, V, Deletes> {
