@@ -1,6 +1,7 @@
 //! Builds the topology that a case describes.
 
 mod aggregate;
+mod cogroup;
 mod kept;
 mod process;
 mod stream;
@@ -8,6 +9,7 @@ mod table;
 mod windowed;
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use millpond_topology::{
     BuildError, Builder, Consumed, GroupedStream, GroupedTable, Optimization, StoreFormat, Stream, Topology,
@@ -30,6 +32,10 @@ pub(crate) enum Stop {
 }
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Stop>;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
 
 fn broken<T>(why: impl Into<String>) -> Result<T> {
     Err(Stop::Broken(why.into()))
@@ -169,6 +175,9 @@ impl Interpreter<'_> {
 
     fn op(&mut self, cx: &mut Cx<'_>, node: &Node<'_>, inputs: Vec<Made>) -> Result<Made> {
         let op = &node.line.op;
+        if let Op::Cogroup { inputs: folds, window } = op {
+            return cx.cogroup(folds, window.as_ref(), inputs);
+        }
         let mut inputs = inputs.into_iter();
         Ok(match (op, inputs.next(), inputs.next()) {
             (Op::Stream { topic, key, value }, None, None) => {
@@ -191,7 +200,6 @@ impl Interpreter<'_> {
                 return Err(Stop::Refused);
             }
             (Op::GlobalTable { .. }, ..) => return Err(Stop::Waits("global tables")),
-            (Op::Cogroup { .. }, ..) => return Err(Stop::Waits("cogroup")),
             (Op::Merge { .. }, Some(Made::Stream(s, k, v)), Some(Made::Stream(other, ..))) => {
                 Made::Stream(cx.named(s).merge(other), k, v)
             }

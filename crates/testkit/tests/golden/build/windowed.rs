@@ -1,24 +1,18 @@
 //! Windowed aggregations of grouped streams.
 
-use std::time::Duration;
-
 use millpond_topology::{
     EmitStrategy, GroupedStream, Materialized, SessionWindowedStream, SessionWindows, SlidingWindows, TimeWindows,
     WindowedStream,
 };
 
 use super::table::Tabled;
-use super::{Cx, Made, Result, broken};
+use super::{Cx, Made, Result, broken, ms};
 use crate::op::{Emit, Fold, Op, Window};
 use crate::value::{Cell, KeyKind, Kind, TableValue, nullable};
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
 impl Window {
     /// What the keys of its tables look like.
-    fn keys(&self, of: Kind) -> KeyKind {
+    pub(super) fn keys(&self, of: Kind) -> KeyKind {
         match self {
             Self::Time { size_ms, .. } | Self::Sliding { size_ms, .. } => KeyKind::Time(of, *size_ms as i64),
             Self::Session { .. } => KeyKind::Session(of),
