@@ -129,7 +129,7 @@ fn window(rng: &mut Rng, of: StepId) -> Op {
         by: rng.bool().then(|| key_fn(rng)),
         windows: Windows { shape, grace },
         fold,
-        on_close: (rng.u8(0..3) == 9).then(|| *rng.choice(&[0, 0, 1_000]).unwrap_or(&0)),
+        on_close: (rng.u8(0..3) == 0).then(|| *rng.choice(&[0, 0, 1_000]).unwrap_or(&0)),
         kept_longer: rng.u8(0..4) == 0,
         cached: rng.bool(),
     }
