@@ -12,7 +12,7 @@ use millpond_topology::{I64, Nullable, Utf8, Windowed};
 
 use crate::build::topology;
 use crate::known::World;
-use crate::plan::{Input, Op, Plan, Shape, StepId, Windows, input_topic, output_topic, row_key, store_name};
+use crate::plan::{Input, Op, Plan, Shape, StepId, input_topic, output_topic, row_key, store_name};
 
 /// What happens to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,9 @@ fn outcome(driver: &Driver, plan: &Plan) -> Result<Outcome, String> {
     let mut stores = BTreeMap::new();
     for (step, op) in plan.steps.iter().enumerate() {
         match *op {
-            Op::Window { windows, .. } => drop(stores.insert(step, window_rows(driver, step, windows.shape)?)),
+            Op::Window { windows, .. } | Op::Cogroup { windows: Some(windows), .. } => {
+                drop(stores.insert(step, window_rows(driver, step, windows.shape)?))
+            }
             _ if op.is_kept() => drop(stores.insert(step, rows(driver, step)?)),
             _ => {}
         }
