@@ -12,8 +12,8 @@ pub use millpond_store_rocks::{RocksEngine as Rocks, RocksSettings};
 
 // Topologies, and processors in them.
 pub use millpond_topology::{
-    Consumed, Context, EmitStrategy, FixedKeyRecord, Grouped, Headers, Init, Materialized, Processor, Produced, Record,
-    Repartitioned, Schedule, SessionWindows, SlidingWindows, TimeWindows, Topology,
+    BufferConfig, Consumed, Context, EmitStrategy, FixedKeyRecord, Grouped, Headers, Init, Materialized, Processor,
+    Produced, Record, Repartitioned, Schedule, SessionWindows, SlidingWindows, Suppressed, TimeWindows, Topology,
 };
 
 // Stores of processors: how they are declared, their kinds, and what their rows are.

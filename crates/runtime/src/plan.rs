@@ -49,6 +49,13 @@ pub(crate) struct StorePlan {
     pub(crate) forwards: bool,
 }
 
+impl StorePlan {
+    /// Whether its node may need rows that have expired.
+    pub(crate) fn keeps_expired(&self) -> bool {
+        self.hold.is_some() || self.retention.is_some_and(|kept| kept.longer_inside > 0)
+    }
+}
+
 /// An output topic of a sub-topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SinkPlan {

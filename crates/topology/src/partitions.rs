@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::topology::{InternalTopicKind, SourceDef, Topic, Topology};
+use crate::topology::{InternalTopicKind, Topic, Topology};
 
 /// The counts of one topology for the topics as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +17,13 @@ pub struct Partitions {
 impl Topology {
     /// Resolves all partition counts; `count` knows those of the topics that are not the library's own.
     ///
-    /// A repartition topic has as many as it was given, or as the widest topic read by the sub-topologies that write to it; a
-    /// sub-topology has as many tasks as its widest topic; a changelog has a partition per task.
+    /// A repartition topic has as many as it was given, or as the widest topic read by the sub-topologies that write to it (of
+    /// those that do not depend on itself); a sub-topology has as many tasks as its widest topic; a changelog has a partition per
+    /// task.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Topology`], naming the topics that `count` does not know, or those whose count depends on itself.
+    /// [`ErrorKind::Topology`], naming the topics that `count` does not know, or those whose count depends on nothing else.
     pub fn partitions(&self, count: impl Fn(&str) -> Option<i32>) -> Result<Partitions> {
         let mut known = self.external_counts(count)?;
         self.resolve_repartitions(&mut known)?;
@@ -61,15 +62,16 @@ impl Topology {
             }
         }
         while !open.is_empty() {
-            let before = open.len();
-            open.retain(|topic| match self.count_of(topic, known) {
-                Some(partitions) => {
-                    known.insert((*topic).clone(), partitions);
-                    false
-                }
-                None => true,
-            });
-            if open.len() == before {
+            let next = |known: &_| {
+                let sure = open.iter().enumerate().find_map(|(at, topic)| Some((at, self.count_of(topic, known)?)));
+                // A sub-topology reads what comes back of what it wrote: then what is known of its topics decides.
+                sure.or_else(|| {
+                    open.iter().enumerate().find_map(|(at, topic)| Some((at, self.least_count_of(topic, known)?)))
+                })
+            };
+            if let Some((at, partitions)) = next(known) {
+                known.insert(open.remove(at).clone(), partitions);
+            } else {
                 let names: Vec<_> = open.iter().map(|t| t.name.as_str()).collect();
                 let error = Error::new(ErrorKind::Topology, "resolve partition counts");
                 return Err(error.with("topics", names.join(", ")).with("fix", "give one of them a partition count"));
@@ -80,14 +82,37 @@ impl Topology {
 
     /// The widest topic read by the sub-topologies that write to this one, once all of those are known.
     fn count_of(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
-        let writers = || self.sinks().iter().filter(|s| s.topic.fixed() == Some(topic)).map(|s| s.sub);
-        let read = |s: &&SourceDef| writers().any(|sub| sub == s.sub);
-        let counts = self.sources().iter().filter(read).flat_map(|s| &s.topics).map(|t| known.get(t).copied());
+        let counts = self.read_by_writers(topic).map(|t| known.get(t).copied());
         counts.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    /// As [`Topology::count_of`], of those topics that are known.
+    fn least_count_of(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
+        self.read_by_writers(topic).filter_map(|t| known.get(t).copied()).max()
+    }
+
+    fn read_by_writers<'a>(&'a self, topic: &'a Topic) -> impl Iterator<Item = &'a Topic> {
+        let writes = |sub: u32| self.sinks().iter().any(|sink| sink.topic.fixed() == Some(topic) && sink.sub == sub);
+        self.sources().iter().filter(move |source| writes(source.sub)).flat_map(|source| &source.topics)
     }
 
     fn widest(&self, sub: usize, known: &BTreeMap<Topic, i32>) -> i32 {
         let sources = self.sources().iter().filter(|s| s.sub as usize == sub);
         sources.flat_map(|s| &s.topics).filter_map(|t| known.get(t).copied()).max().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Consumed, I64, Produced, Repartitioned, Topology, Utf8};
+
+    #[test]
+    fn what_comes_back_to_where_it_was_written_is_as_wide_as_the_rest_that_is_read_there() {
+        let mut builder = Topology::builder();
+        let stream = builder.stream("in", Consumed::with(Utf8, I64));
+        let back = stream.clone().repartition(Repartitioned::named("back"));
+        stream.merge(back).to("out", Produced::default());
+        let partitions = builder.build().unwrap().partitions(|_| Some(3)).unwrap();
+        assert_eq!((partitions.internal, partitions.tasks), (vec![3], vec![3]));
     }
 }

@@ -130,6 +130,8 @@ pub struct Expiry<'a> {
     /// The greatest event time (milliseconds) that the store or its task has seen: what a view's `now` is. A view that puts
     /// raises it.
     pub observed: &'a mut i64,
+    /// Rows from this time on are kept for the node that owns the store, although they may have expired for all others.
+    pub kept: i64,
     /// How many puts were refused because they had expired; a view that is refused one raises it.
     pub refused: &'a mut u64,
     /// The layer over the windowed space of a store that has rows in both (time to live, versions). Window and session

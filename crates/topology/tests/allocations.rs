@@ -104,6 +104,7 @@ struct Counter {
 impl Port for Counter {
     fn store(&mut self, _: StoreIndex) -> Result<StoreAccess<'_>> {
         let expiry = Expiry {
+            kept: i64::MIN,
             store: 7,
             retention: 1_000_000,
             observed: &mut self.observed,

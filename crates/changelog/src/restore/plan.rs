@@ -20,7 +20,7 @@ pub struct Changelog {
     pub rows: RowLayout,
     /// How the store holds its values.
     pub format: ValueFormat,
-    /// The store holds its rows until its node lets go of them: no row of it expires while it is restored.
+    /// The store's node may still need rows that have expired: none of them is left out.
     pub held: bool,
     /// Of a topic that is not the store's own: which of its records are the store's; the others are left out. `None`: all.
     pub accepts: Option<Accepts>,

@@ -84,7 +84,7 @@ impl Writes for Restored<'_> {
             let (rows, now) = (part.changelog.rows, part.pending_observed.unwrap_or(i64::MIN));
             // One that cannot be read was refused when it was chosen.
             let Ok(expiring) = rows.key_of_log(logged) else { continue };
-            let expired = expiring.is_some_and(|key| rows.has_expired(key.suffix.time(), now));
+            let expired = !part.changelog.held && expiring.is_some_and(|key| rows.has_expired(key.suffix.time(), now));
             if expired || rows.depends_on_rows() {
                 continue;
             }

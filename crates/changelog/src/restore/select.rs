@@ -123,9 +123,7 @@ impl<'a> Selection<'a> {
             RowLayout::Buffer { .. } => None,
             _ => Some(expiring.map_or(record.timestamp, |key| key.suffix.time())),
         };
-        if !changelog.held {
-            *observed = (*observed).max(time);
-        }
+        *observed = (*observed).max(time);
         Ok(())
     }
 }

@@ -196,7 +196,7 @@ impl Worker {
                 store: store.plan.name.as_str().into(),
                 rows: store.rows,
                 format: store.plan.format,
-                held: store.plan.hold.is_some(),
+                held: store.plan.keeps_expired(),
                 accepts: reused.and_then(|store| accepts(&self.shared.topology, store)),
             };
             if let Some(shard) = changelogs.get_mut(store.shard) {

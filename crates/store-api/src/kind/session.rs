@@ -56,6 +56,14 @@ impl<S: ?Sized> Session<'_, S> {
         self
     }
 
+    /// Rows from this time on are there as well, although they have expired: for an owner that still needs them. It sees to it
+    /// that nobody drops them.
+    #[must_use]
+    pub fn keeping(mut self, earliest: i64) -> Self {
+        self.rows.keep(earliest);
+        self
+    }
+
     /// Ends the view, and gives the buffer back.
     pub fn into_buffer(mut self) -> Vec<u8> {
         std::mem::take(self.rows.buffer())

@@ -1,12 +1,13 @@
 //! Suppressed tables: what waits, for how long, in which order it comes out, and that it does so once.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millpond_runtime::{Gauge, Scope};
 use millpond_testkit::{Driver, DriverBuilder, RawRecord, TestRecord};
 use millpond_topology::{
-    BufferConfig, Builder, Consumed, Grouped, I64, Materialized, Nullable, ProblemKind, Produced, Suppressed, Topology,
-    Utf8,
+    BufferConfig, Builder, Consumed, Grouped, I64, Materialized, Nullable, ProblemKind, Produced, StoreFormat,
+    Suppressed, Topology, Utf8,
 };
 
 use crate::support::{BOTH, assert_names, builder, kvs, topology};
@@ -406,6 +407,96 @@ fn time_goes_on_without_records_if_that_is_asked_for() {
     }
 }
 
+/// Where stores keep headers, the changelog says beside an old value what stood before it. The bytes are Kafka Streams'.
+#[test]
+fn the_changelog_keeps_the_headers_of_old_values() {
+    let driver = builder(|b| {
+        b.store_format(StoreFormat::Headers);
+        suppressed(b, 5, BufferConfig::unbounded());
+    })
+    .build()
+    .unwrap();
+    let input = driver.input("in", Utf8, Utf8);
+    for (key, value, time, header) in [("a", "1", 0, "x"), ("a", "2", 1, "y"), ("b", "3", 10, "z")] {
+        let record = TestRecord::new(key.to_owned(), value.to_owned(), time).header("h", header);
+        input.pipe_record(&record).unwrap();
+    }
+    input.pipe("a", "4", 20).unwrap();
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let of = |key: &[u8]| {
+        let records = driver.records("limit-store-changelog").into_iter();
+        let of_key = records.filter(|r| r.key.as_deref() == Some(key) && r.value.is_some());
+        let headers =
+            |r: RawRecord| r.headers.iter().map(|h| (h.name.to_string(), hex(h.value.as_deref().unwrap()))).collect();
+        of_key.map(headers).collect::<Vec<Vec<(String, String)>>>()
+    };
+    let headers =
+        |all: &[(&str, &str)]| all.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
+    let first = headers(&[("v", "03")]);
+    let second = headers(&[("v", "03"), ("vh.old", "0a02026802780000000000000000")]);
+    let third = headers(&[("v", "03"), ("vh.old", "00ffffffffffffffff")]);
+    assert_eq!(of(b"a"), [first.clone(), second, third]);
+    assert_eq!(of(b"b"), [first]);
+    let before = driver.store("limit-store", Utf8, Utf8).raw();
+    driver.restart_without_state().unwrap();
+    assert_eq!(driver.store("limit-store", Utf8, Utf8).raw(), before);
+}
+
+/// A row that waits: since when, its last update and the time of that.
+type Held = (i64, Option<String>, i64);
+
+/// What comes out, by the rule alone.
+#[derive(Default)]
+struct Model {
+    waiting: BTreeMap<String, Held>,
+    now: i64,
+}
+
+impl Model {
+    fn update(&mut self, key: &str, value: Option<&str>, time: i64, limit: i64) -> Vec<Row> {
+        self.now = self.now.max(time);
+        let since = self.waiting.get(key).map_or(time, |held| held.0);
+        self.waiting.insert(key.to_owned(), (since, value.map(str::to_owned), time));
+        let is_due = |held: &Held| held.0 + limit <= self.now;
+        let mut due: Vec<_> =
+            self.waiting.iter().filter(|(_, held)| is_due(held)).map(|(k, h)| (h.0, k.clone())).collect();
+        due.sort();
+        let taken = due.into_iter().filter_map(|(_, key)| self.waiting.remove_entry(&key));
+        taken.map(|(key, (_, value, time))| (key, value, time)).collect()
+    }
+}
+
+#[test]
+fn whatever_happens_between_records_the_same_comes_out() {
+    const LIMIT: u64 = 20;
+    for seed in 0..24_u64 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let driver = limited(LIMIT, BufferConfig::unbounded()).guarantee(BOTH[(seed % 2) as usize]).build().unwrap();
+        let (out, buffer) = (Out::of(&driver), driver.store("limit-store", Utf8, Nullable(Utf8)));
+        let (mut model, mut time) = (Model::default(), 0);
+        for n in 0..60 {
+            time += rng.i64(0..6);
+            let at = (time - rng.i64(0..25)).max(0);
+            let key = ["a", "aa", "b", "", "c"][rng.usize(0..5)];
+            let text = n.to_string();
+            let value = (rng.u8(0..5) > 0).then_some(text.as_str());
+            put(&driver, key, value, at);
+            assert_eq!(out.read(), model.update(key, value, at, LIMIT as i64), "seed {seed}, update {n}");
+            match rng.u8(0..12) {
+                0 => driver.restart().unwrap(),
+                1 => driver.crash().unwrap(),
+                2 => driver.restart_without_state().unwrap(),
+                _ => continue,
+            }
+            assert_eq!(buffer.raw().len(), model.waiting.len(), "seed {seed}, after update {n}");
+            assert_eq!(buffer.changelog(), buffer.all(), "seed {seed}, after update {n}");
+        }
+    }
+}
+
+/// A topology, what is wrong with it, and what the message names.
+type Refused<'a> = (&'a dyn Fn(&mut Builder), ProblemKind, &'a [&'a str]);
+
 #[test]
 fn what_cannot_be_suppressed_is_refused() {
     let windowed = |b: &mut Builder| {
@@ -433,7 +524,7 @@ fn what_cannot_be_suppressed_is_refused() {
             .table_materialized("in", Consumed::with(Utf8, Utf8), versions)
             .suppress(Suppressed::until_time_limit(ms(1), BufferConfig::unbounded()).named("limit"));
     };
-    let cases: [(&dyn Fn(&mut Builder), ProblemKind, &[&str]); 4] = [
+    let cases: [Refused<'_>; 4] = [
         (&versioned, ProblemKind::Shape, &["`limit`", "versioned table"]),
         (&windowed, ProblemKind::Shape, &["`final`", "not made of windows", "suppress the aggregation itself"]),
         (&no_serde, ProblemKind::MissingSerde, &["`suppress`", "(`limit`)", "`Materialized`"]),

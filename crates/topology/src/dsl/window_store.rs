@@ -109,12 +109,19 @@ fn declare<K: 'static, A: 'static>(
     Declared { index, key, value }
 }
 
-/// By what was put alone, so that a window is there as long as the operator calls it open: its time may be behind the task's.
-/// Where a window's end belongs to it, it is open one millisecond longer. A result that comes when a window closes stays as
-/// long as in Kafka Streams.
+/// A store's time is what was put alone, so that a window is there as long as the operator calls it open, whose time may be
+/// behind the task's. What others see expires as in Kafka Streams; what the operator sees does not until it is done with it,
+/// where Kafka Streams hides sessions that a record in time belongs to.
 fn kept_for(millis: i64, spec: &WindowSpec, emits_on_close: bool) -> Retention {
-    let inclusive = spec.closing.inclusive || emits_on_close;
-    Retention { millis, duplicates: false, inclusive, by_puts: true }
+    let kept_inside = match spec.shape {
+        Shape::Time { .. } => millis,
+        // The end belongs to it: without a difference it is open when the retention is over.
+        Shape::Sliding { .. } => spec.closing.delay.saturating_add(1),
+        // A record that makes the close by its own time may belong to a session that ended a gap before.
+        Shape::Session { gap } => spec.needed.saturating_add(gap).saturating_add(1),
+    };
+    let longer_inside = kept_inside.saturating_sub(millis).max(0);
+    Retention { millis, duplicates: false, inclusive: emits_on_close, longer_inside, by_puts: true }
 }
 
 /// For how long the store keeps its rows (milliseconds), or what is wrong with what was asked for.

@@ -120,9 +120,10 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    /// The window close at this time: what Kafka Streams commits beside offsets.
+    /// The window close at this time: what Kafka Streams commits beside offsets. A window that ends with the end of time, since
+    /// its own end cannot be counted, never closes: it holds that last time too.
     pub(crate) fn close_at(self, time: i64) -> i64 {
-        time.saturating_sub(self.delay)
+        time.saturating_sub(self.delay).min(i64::MAX - 1)
     }
 
     /// Whether a window with this end takes nothing more once `close` has been reached.
@@ -271,5 +272,7 @@ mod tests {
         let closing = Closing { delay: i64::MAX, inclusive: false, idle_after: None };
         assert!(!closing.is_closed(1, closing.close_at(-1)));
         assert!(!closing.is_closed(i64::MAX, closing.close_at(i64::MIN)));
+        let closing = Closing { delay: 0, inclusive: false, idle_after: None };
+        assert!(!closing.is_closed(i64::MAX, closing.close_at(i64::MAX)));
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn windowed<'s, 'a>(
     timestamp: i64,
 ) -> Result<(LayerSpace<'s>, LayerSpace<'s>, Beside<'s>)> {
     let StoreAccess { layer, base, expiry, .. } = access;
-    let Expiry { store, retention, observed, refused, windowed, puts } = expiry.as_mut().ok_or_else(no_expiry)?;
+    let Expiry { store, retention, observed, refused, windowed, puts, .. } = expiry.as_mut().ok_or_else(no_expiry)?;
     let windowed = windowed.as_mut().ok_or_else(no_expiry)?;
     let own = LayerSpace { layer: &mut **layer, base: *base, timestamp };
     let windowed = LayerSpace { layer: &mut **windowed, base: *base, timestamp };

@@ -105,6 +105,8 @@ pub struct Retention {
     pub duplicates: bool,
     /// A row is still there when exactly so much time has passed since its own; otherwise it is gone then.
     pub inclusive: bool,
+    /// So much longer (milliseconds) rows are kept for the node that owns the store, and seen by nobody else.
+    pub longer_inside: i64,
     /// What was put into the store alone decides what has expired. Otherwise the task's stream time does as well.
     pub by_puts: bool,
 }
@@ -112,7 +114,7 @@ pub struct Retention {
 impl Retention {
     /// Of rows that are gone when so much time has passed, by what was put or the task's stream time, whichever is later.
     pub const fn of_millis(millis: i64) -> Self {
-        Self { millis, duplicates: false, inclusive: false, by_puts: false }
+        Self { millis, duplicates: false, inclusive: false, longer_inside: 0, by_puts: false }
     }
 
     /// How much later (milliseconds) the store's time is than that of a row when the row is gone.
@@ -148,7 +150,7 @@ pub struct StoreDef {
     pub kind: StoreType,
     /// For how long it keeps its rows; `None` for the kinds that keep them for ever.
     pub retention: Option<Retention>,
-    /// Its node has to forward rows before they may expire: the store's time is at most the window close that the node has
+    /// Its node has to forward rows before they may go: for it the store's time is at most the window close that it has
     /// [released](crate::Port::release) and so many milliseconds. `None`: it goes by time alone.
     pub hold: Option<i64>,
     /// The number of its sub-topology.

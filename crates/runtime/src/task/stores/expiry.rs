@@ -18,10 +18,10 @@ pub(crate) struct StoreTime {
     observed: i64,
     /// What its task has seen does not count.
     by_puts: bool,
-    /// Its rows stay until its node lets go of them: its time is at most this. `None`: nobody holds them.
+    /// Its node keeps rows for so much longer.
+    longer_inside: i64,
+    /// Its node has let go of what has expired by this time. `None`: it holds nothing.
     let_go: Option<i64>,
-    /// What is lent to a view: the time that counts.
-    lent: i64,
     /// As it was at the last border: what was observed, and up to where its node has let go.
     before: (i64, Option<i64>),
     refused: u64,
@@ -57,8 +57,8 @@ impl StoreTime {
             retention: kept.gone_after(),
             observed: NEVER,
             by_puts: kept.by_puts,
+            longer_inside: kept.longer_inside,
             let_go: plan.hold.map(|_| NEVER),
-            lent: NEVER,
             before: (NEVER, plan.hold.map(|_| NEVER)),
             refused: 0,
             windowed: (is_versioned || is_ttl).then(|| overlay(options)),
@@ -71,7 +71,12 @@ impl StoreTime {
 
     /// The greatest time that counts for its rows.
     pub(super) fn observed(&self) -> i64 {
-        self.let_go.map_or(self.observed, |let_go| let_go.min(self.observed))
+        self.observed
+    }
+
+    /// As [`StoreTime::observed`], for its node.
+    fn observed_inside(&self) -> i64 {
+        self.let_go.map_or(self.observed, |let_go| let_go.min(self.observed)).saturating_sub(self.longer_inside)
     }
 
     /// The task's time is at least this.
@@ -91,7 +96,7 @@ impl StoreTime {
     pub(super) fn reset(&mut self, observed: Option<i64>) {
         self.observed = observed.unwrap_or(NEVER);
         self.let_go = self.let_go.map(|_| NEVER);
-        (self.lent, self.before, self.refused) = (NEVER, (self.observed, self.let_go), 0);
+        (self.before, self.refused) = ((self.observed, self.let_go), 0);
         if let Some(windowed) = &mut self.windowed {
             windowed.clear();
         }
@@ -104,24 +109,18 @@ impl StoreTime {
 
     /// For one access at the task's time.
     pub(super) fn access(&mut self, stream_time: i64) -> Expiry<'_> {
-        self.take_back();
         if !self.by_puts {
             self.observed = self.observed.max(stream_time);
         }
-        self.lent = self.observed();
         Expiry {
             store: self.number,
             retention: self.retention,
-            observed: &mut self.lent,
+            kept: Buckets::new(self.retention).earliest_alive(self.observed_inside()).unwrap_or(i64::MAX),
+            observed: &mut self.observed,
             refused: &mut self.refused,
             windowed: self.windowed.as_mut().map(|overlay| overlay as _),
             puts: self.puts.as_mut(),
         }
-    }
-
-    /// What a view has observed since it was lent the time.
-    fn take_back(&mut self) {
-        self.observed = self.observed.max(self.lent);
     }
 
     /// A record is done: its puts go to `log`. Answers how many puts were refused.
@@ -135,7 +134,6 @@ impl StoreTime {
             }
             puts.clear();
         }
-        self.take_back();
         self.before = (self.observed, self.let_go);
         std::mem::take(&mut self.refused)
     }
@@ -149,13 +147,13 @@ impl StoreTime {
             puts.clear();
         }
         (self.observed, self.let_go) = self.before;
-        (self.lent, self.refused) = (NEVER, 0);
+        self.refused = 0;
     }
 
     /// Whether a minute has passed in which rows were to be deleted.
     #[inline]
     pub(super) fn is_deletion_due(&self, stream_time: i64) -> bool {
-        let passed = Buckets::dead_below(self.observed().max(stream_time));
+        let passed = Buckets::dead_below(self.observed.max(stream_time));
         self.deleted_to.is_some_and(|deleted| Buckets::dead_below(deleted) < passed)
     }
 
@@ -181,6 +179,6 @@ impl StoreTime {
 
     /// Up to this time nothing of the store is asked for in the windowed space any more.
     pub(super) fn done_with(&self) -> i64 {
-        self.deleted_to.map_or(self.observed(), |deleted| deleted.min(self.observed()))
+        self.deleted_to.map_or(self.observed_inside(), |deleted| deleted.min(self.observed))
     }
 }

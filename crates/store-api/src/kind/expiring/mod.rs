@@ -5,13 +5,15 @@ mod merge;
 mod scan;
 mod walk;
 
+use std::ops::Bound;
+
 use self::bounds::Bounds;
 use self::merge::MergeWalk;
 use self::scan::tail;
 pub(super) use self::scan::{Scan, Span};
 use self::walk::{KeyWalk, Walk};
 use crate::schema::{Buckets, ExpiringKey, Suffix, SuffixKind};
-use crate::{Direction, Error, ErrorKind, Result, Space, SpaceMut};
+use crate::{Direction, Error, ErrorKind, Range, Result, Space, SpaceMut};
 
 pub use self::bounds::Keys;
 
@@ -20,6 +22,8 @@ pub(super) struct Expiring<'a, S: ?Sized> {
     space: &'a mut S,
     store: Store,
     now: i64,
+    /// Rows from this time on are there, whatever has expired.
+    kept: i64,
     scratch: Vec<u8>,
 }
 
@@ -40,7 +44,13 @@ impl<S: ?Sized> Expiring<'_, S> {
     /// The times of the rows that are there; empty as a range if there can be none.
     fn alive(&self) -> (i64, i64) {
         // Where the retention is so short that nothing lives, an inverted range says it.
-        self.store.buckets.earliest_alive(self.now).map_or((i64::MAX, i64::MIN), |earliest| (earliest, self.now))
+        let earliest = self.store.buckets.earliest_alive(self.now);
+        earliest.map_or((i64::MAX, i64::MIN), |earliest| (earliest.min(self.kept), self.now))
+    }
+
+    /// Rows from this time on are there as well.
+    pub(super) fn keep(&mut self, earliest: i64) {
+        self.kept = earliest;
     }
 
     fn is_alive(&self, time: i64) -> bool {
@@ -63,7 +73,7 @@ impl<S: ?Sized> Expiring<'_, S> {
 
 impl<'a, S: Space + ?Sized> Expiring<'a, S> {
     pub(super) fn new(space: &'a mut S, store: Store, now: i64) -> Self {
-        Self { space, store, now, scratch: Vec::new() }
+        Self { space, store, now, kept: i64::MAX, scratch: Vec::new() }
     }
 
     /// The value of exactly one row.
@@ -121,7 +131,15 @@ impl<'a, S: Space + ?Sized> Expiring<'a, S> {
         let buckets = self.store.buckets;
         let mut cursors = Vec::with_capacity(Buckets::MAX_ALIVE);
         let (mut bucket, last) = (buckets.of(span.from), buckets.of(span.to));
+        // An owner that keeps what has expired may look far back: then buckets without a row are many.
+        let is_wide = self.kept < i64::MAX;
         loop {
+            if is_wide {
+                match self.bucket_from(bucket)? {
+                    Some(found) if found <= last => bucket = found,
+                    _ => return Ok(Walk::Merge(MergeWalk::new(cursors, direction))),
+                }
+            }
             let mut bounds = Bounds::of_bucket(self.store, bucket, span.keys);
             if let Some(place) = place {
                 bounds = bounds.behind(self.store, bucket, place, direction);
@@ -132,6 +150,18 @@ impl<'a, S: Space + ?Sized> Expiring<'a, S> {
                 _ => return Ok(Walk::Merge(MergeWalk::new(cursors, direction))),
             }
         }
+    }
+}
+
+impl<S: Space + ?Sized> Expiring<'_, S> {
+    /// The first bucket from this one on that may have rows; none if there are no more.
+    fn bucket_from(&self, bucket: u32) -> Result<Option<u32>> {
+        let lower = bucket.to_be_bytes();
+        let mut rows = self.space.scan(Range::new(Bound::Included(&lower), Bound::Unbounded), Direction::Forward)?;
+        let found =
+            rows.next()?.and_then(|row| row.key.split_first_chunk().map(|(found, _)| u32::from_be_bytes(*found)));
+        // That of another store may lie between two of this one's.
+        Ok(found.map(|found| self.store.buckets.at_or_after(found.max(bucket))))
     }
 }
 

@@ -157,11 +157,11 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
     /// Forwards the final results of all windows that are closed and were not told of.
     fn emit(&mut self, cx: &mut TaskCx<'_>) -> Result {
         let Some(interval) = self.emission.on_close else { return Ok(()) };
-        self.next_look = cx.port.wall_time().saturating_add(interval);
         let released = cx.port.released(self.store);
         if self.close == i64::MIN || released.is_some_and(|released| released >= self.close) {
             return Ok(());
         }
+        self.next_look = cx.port.wall_time().saturating_add(interval);
         for Final { key, value, timestamp } in self.rows.closed(cx, released, self.close)? {
             let value = Change { new: Some(value), old: None };
             self.outs.forward(cx, Record { key, value, timestamp, headers: Headers::default() })?;

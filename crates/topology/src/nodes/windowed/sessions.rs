@@ -10,7 +10,7 @@ use super::{Final, FirstEnd, Merge, Updates, WindowedAggregation, forward};
 use crate::dsl::{Closing, Shape, WindowSpec};
 use crate::error::Result;
 use crate::node::{BuildCx, TaskCx};
-use crate::port::{Drained, StoreIndex};
+use crate::port::{Drained, Expiry, LayerSpace, StoreIndex};
 use crate::record::{Change, Record};
 use crate::serde::{Coder, Windowed};
 use crate::store::{Plain, Serdes, Values, expiring};
@@ -105,7 +105,7 @@ impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
         self.bytes.clear();
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
-        let session = Session::new(&mut space, expiry.store, expiry.retention, *expiry.observed);
+        let session = session_of(&mut space, expiry);
         let (from, to) = (time.saturating_sub(self.gap), time.saturating_add(self.gap));
         let mut scan = session.find(&self.key, from, to, Direction::Forward)?;
         while let Some(row) = scan.next()? {
@@ -133,8 +133,7 @@ impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
         space.timestamp = time;
-        let mut session = Session::new(&mut space, expiry.store, expiry.retention, *expiry.observed)
-            .with_buffer(std::mem::take(&mut self.row));
+        let mut session = session_of(&mut space, expiry).with_buffer(std::mem::take(&mut self.row));
         let put = session.put(&self.key, start, end, some.then_some(self.value.as_slice()))?;
         *expiry.observed = session.observed();
         self.row = session.into_buffer();
@@ -176,6 +175,8 @@ where
     ) -> Result<bool> {
         self.write_key(cx, &record.key)?;
         self.find(cx, record.timestamp)?;
+        // A store may keep what is closed for longer. It is final, and belongs to nothing any more.
+        self.found.retain(|session| !self.closing.is_closed(session.end, close));
         let (mut start, mut end) = (record.timestamp, record.timestamp);
         for session in &self.found {
             (start, end) = (start.min(session.start), end.max(session.end));
@@ -214,7 +215,7 @@ where
         let mut first = ahead;
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
-        let session = Session::new(&mut space, expiry.store, expiry.retention, *expiry.observed);
+        let session = session_of(&mut space, expiry);
         // What was told of ended before what was released.
         let (earliest_end, latest_end) = (released.unwrap_or(i64::MIN), ahead);
         let sessions = Sessions { keys: Keys::ALL, earliest_end, latest_end, latest_start: i64::MAX };
@@ -237,4 +238,9 @@ where
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {
         self.drained_row(entry)
     }
+}
+
+/// The store as its own node sees it.
+fn session_of<'s, 'a>(space: &'s mut LayerSpace<'a>, expiry: &Expiry<'_>) -> Session<'s, LayerSpace<'a>> {
+    Session::new(space, expiry.store, expiry.retention, *expiry.observed).keeping(expiry.kept)
 }

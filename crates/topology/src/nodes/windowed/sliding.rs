@@ -48,8 +48,8 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
         F: FoldRef<K, V, A>,
     {
         let time = record.timestamp;
-        // Its right window is the last one that has to do with it.
-        if self.is_closed(time.saturating_add(1), close) {
+        // Its right window is the last one that has to do with it. Kafka Streams calls that closed when its end is reached.
+        if self.end(time.saturating_add(1)) <= close {
             return Ok(false);
         }
         let mut taking = Taking { record, time, difference, close, taken: false };

@@ -10,7 +10,7 @@ use super::{Final, FirstEnd, FoldRef, Updates, WindowedAggregation, forward};
 use crate::dsl::{Closing, Shape, WindowSpec};
 use crate::error::Result;
 use crate::node::{BuildCx, TaskCx};
-use crate::port::{Drained, StoreIndex};
+use crate::port::{Drained, Expiry, LayerSpace, StoreIndex};
 use crate::record::{Change, Record};
 use crate::serde::{Coder, Windowed};
 use crate::store::{Stamped, WindowSerdes, expiring};
@@ -122,9 +122,7 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
     pub(super) fn get(&mut self, cx: &mut TaskCx<'_>, start: i64) -> Result<Option<(A, Option<A>, i64)>> {
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
-        let (store, retention, now) = (expiry.store, expiry.retention, *expiry.observed);
-        let mut window =
-            Window::new(&mut space, store, retention, false, now).with_buffer(std::mem::take(&mut self.row));
+        let mut window = window_of(&mut space, expiry).with_buffer(std::mem::take(&mut self.row));
         let coder = self.serdes.serdes.values().coder();
         let row = match window.get(&self.key, start)? {
             Some(bytes) => {
@@ -154,9 +152,7 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
         let (mut space, expiry) = expiring(&mut access)?;
         // The change is logged with the row's own time, as Kafka Streams does for timestamped stores.
         space.timestamp = time;
-        let (store, retention, now) = (expiry.store, expiry.retention, *expiry.observed);
-        let mut window =
-            Window::new(&mut space, store, retention, false, now).with_buffer(std::mem::take(&mut self.row));
+        let mut window = window_of(&mut space, expiry).with_buffer(std::mem::take(&mut self.row));
         let put = window.put(&self.key, start, some.then_some(self.value.as_slice()))?;
         *expiry.observed = window.observed();
         self.row = window.into_buffer();
@@ -178,7 +174,7 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
         bytes.clear();
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
-        let window = Window::new(&mut space, expiry.store, expiry.retention, false, *expiry.observed);
+        let window = window_of(&mut space, expiry);
         let mut scan = window.fetch(&self.key, from, to, direction)?;
         while let Some(row) = scan.next()? {
             let (time, value) = Stamped::<A>::split(row.value)?;
@@ -238,7 +234,7 @@ where
         let to = close.saturating_add(ahead).saturating_sub(length);
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
-        let window = Window::new(&mut space, expiry.store, expiry.retention, false, *expiry.observed);
+        let window = window_of(&mut space, expiry);
         let mut scan = window.fetch_all(from, to, Direction::Forward)?;
         while let Some(row) = scan.next()? {
             let (start, end) = (row.start, row.start.saturating_add(length));
@@ -280,4 +276,9 @@ impl<K, A, F> WindowRows<K, A, F> {
             }
         }
     }
+}
+
+/// The store as its own node sees it.
+fn window_of<'s, 'a>(space: &'s mut LayerSpace<'a>, expiry: &Expiry<'_>) -> Window<'s, LayerSpace<'a>> {
+    Window::new(space, expiry.store, expiry.retention, false, *expiry.observed).keeping(expiry.kept)
 }

@@ -304,6 +304,7 @@ impl MockStore {
                 store: self.number,
                 retention: retention.gone_after(),
                 observed: &mut self.observed,
+                kept: i64::MIN,
                 refused: &mut self.refused,
                 windowed: self.windowed.as_mut().map(|layer| layer as &mut dyn Layer),
                 puts: Some(&mut self.puts),
