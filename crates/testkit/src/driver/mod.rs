@@ -190,7 +190,7 @@ impl Driver {
     /// If the topology has no such store.
     #[track_caller]
     pub fn raw_store(&self, name: &str) -> Vec<(i32, Vec<u8>, Vec<u8>)> {
-        store::raw(self, name)
+        store::raw_of(self, name)
     }
 
     /// Pipes a record of bytes: writes it, then does what `pipe` does. Without a partition the key decides, as for a

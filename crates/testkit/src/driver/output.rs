@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +40,10 @@ impl<K: 'static, V: 'static> OutputTopic<K, V> {
     #[track_caller]
     pub fn read(&self) -> Option<TestRecord<K, V>> {
         let raw = self.reader.borrow_mut().next()?;
-        Some(self.decode(raw))
+        match self.decode(raw) {
+            Ok(record) => Some(record),
+            Err(why) => panic!("{why}"),
+        }
     }
 
     /// All records that are there and were not read.
@@ -73,6 +77,68 @@ impl<K: 'static, V: 'static> OutputTopic<K, V> {
         self.read_key_values().into_iter().collect()
     }
 
+    /// Asserts that the records that were not read are these: keys, values and event times, in this order. Headers are not
+    /// looked at.
+    ///
+    /// ```
+    /// # use millpond_testkit::Driver;
+    /// # use millpond_topology::{Consumed, I64, Produced, Topology, Utf8};
+    /// # let mut topology = Topology::builder();
+    /// # topology.stream("numbers", Consumed::with(Utf8, I64)).map_values(|n| n * 2).to("twice", Produced::with(Utf8, I64));
+    /// # let driver = Driver::builder(topology.build().unwrap()).build()?;
+    /// let (numbers, twice) = (driver.input("numbers", Utf8, I64), driver.output("twice", Utf8, I64));
+    /// numbers.pipe("a", 4, 100)?;
+    /// numbers.pipe("b", 5, 200)?;
+    /// twice.expect([("a", 8, 100), ("b", 10, 200)]);
+    /// twice.expect_none();
+    /// # Ok::<(), millpond_runtime::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// At the test's line if they are not; the message has what was expected and what has come out side by side.
+    #[track_caller]
+    pub fn expect<A: Into<K>, B: Into<V>>(&self, records: impl IntoIterator<Item = (A, B, i64)>)
+    where
+        K: PartialEq + Debug,
+        V: PartialEq + Debug,
+    {
+        let expected: Vec<_> = records.into_iter().map(|(k, v, t)| TestRecord::new(k.into(), v.into(), t)).collect();
+        let got = self.read_all();
+        let same = |(a, b): (&TestRecord<K, V>, &TestRecord<K, V>)| {
+            a.key == b.key && a.value == b.value && a.timestamp == b.timestamp
+        };
+        if expected.len() != got.len() || !expected.iter().zip(&got).all(same) {
+            let show = |r: &TestRecord<K, V>| format!("{:?}={:?} @{}", r.key, r.value, r.timestamp);
+            panic!("{}", sides(&self.topic, &expected, &got, show, same));
+        }
+    }
+
+    /// As [`OutputTopic::expect`], for keys and values alone.
+    #[track_caller]
+    pub fn expect_key_values<A: Into<K>, B: Into<V>>(&self, records: impl IntoIterator<Item = (A, B)>)
+    where
+        K: PartialEq + Debug,
+        V: PartialEq + Debug,
+    {
+        let expected: Vec<(K, V)> = records.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        let got = self.read_key_values();
+        if expected != got {
+            let show = |(key, value): &(K, V)| format!("{key:?}={value:?}");
+            panic!("{}", sides(&self.topic, &expected, &got, show, |(a, b)| a == b));
+        }
+    }
+
+    /// Asserts that there is nothing to read.
+    #[track_caller]
+    pub fn expect_none(&self)
+    where
+        K: PartialEq + Debug,
+        V: PartialEq + Debug,
+    {
+        self.expect::<K, V>([]);
+    }
+
     /// Whether there is nothing to read.
     #[track_caller]
     pub fn is_empty(&self) -> bool {
@@ -81,19 +147,33 @@ impl<K: 'static, V: 'static> OutputTopic<K, V> {
         reader.waiting.is_empty()
     }
 
-    #[track_caller]
-    fn decode(&self, raw: RawRecord) -> TestRecord<K, V> {
+    fn decode(&self, raw: RawRecord) -> Result<TestRecord<K, V>, String> {
         let TestRecord { key, value, timestamp, headers, partition, offset } = raw;
         let place = || format!("topic=`{}` partition=`{partition}` offset=`{offset}`", self.topic);
-        TestRecord {
-            key: decode(&*self.key, key.as_deref(), &|| format!("the key of {}", place())),
-            value: decode(&*self.value, value.as_deref(), &|| format!("the value of {}", place())),
-            timestamp,
-            headers,
-            partition,
-            offset,
-        }
+        let key = try_decode(&*self.key, key.as_deref(), &|| format!("the key of {}", place()))?;
+        let value = try_decode(&*self.value, value.as_deref(), &|| format!("the value of {}", place()))?;
+        Ok(TestRecord { key, value, timestamp, headers, partition, offset })
     }
+}
+
+/// What was expected and what came, line by line; lines that differ are marked.
+fn sides<T>(
+    topic: &str,
+    expected: &[T],
+    got: &[T],
+    show: impl Fn(&T) -> String,
+    same: impl Fn((&T, &T)) -> bool,
+) -> String {
+    let shown = |side: &[T], at: usize| side.get(at).map_or("-".to_owned(), &show);
+    let lines = expected.len().max(got.len());
+    let width = (0..lines).map(|at| shown(expected, at).chars().count()).max().unwrap_or(0).max("expected".len());
+    let mut text = format!("other records than expected in topic=`{topic}`\n    {:width$}   got", "expected");
+    for at in 0..lines {
+        let is_same = expected.get(at).zip(got.get(at)).is_some_and(&same);
+        let mark = if is_same { ' ' } else { '!' };
+        text.push_str(&format!("\n  {mark} {:width$}   {}", shown(expected, at), shown(got, at)));
+    }
+    text
 }
 
 impl<K, V> std::fmt::Debug for OutputTopic<K, V> {
@@ -102,20 +182,16 @@ impl<K, V> std::fmt::Debug for OutputTopic<K, V> {
     }
 }
 
-/// Reads bytes that a test says are of a type.
-///
-/// # Panics
-///
-/// If they are not.
-#[track_caller]
-pub(super) fn decode<T: 'static>(serde: &dyn Serde<T>, bytes: Option<&[u8]>, what: &dyn Fn() -> String) -> T {
+/// Reads bytes that a test says are of a type; the error says what does not fit.
+pub(super) fn try_decode<T: 'static>(
+    serde: &dyn Serde<T>,
+    bytes: Option<&[u8]>,
+    what: &dyn Fn() -> String,
+) -> Result<T, String> {
     match bytes.map(|bytes| serde.decode(bytes)) {
-        Some(Ok(value)) => value,
-        Some(Err(e)) => panic!("{} does not fit the test's serde: {e:?}", what()),
-        None => match serde.null() {
-            Some(value) => value,
-            None => panic!("{} is null; read it with `Nullable`", what()),
-        },
+        Some(Ok(value)) => Ok(value),
+        Some(Err(e)) => Err(format!("{} does not fit the test's serde: {e:?}", what())),
+        None => serde.null().ok_or_else(|| format!("{} is null; read it with `Nullable`", what())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use millpond_topology::{Serde, StoreType};
 
-use super::{Look, RawRow};
+use super::{Look, RawRow, Result, told};
 use crate::driver::Driver;
 
 /// A key-value store of the topology: a table's, an aggregation's, or one of a processor; [`Driver::store`] makes it. It shows
@@ -33,9 +33,7 @@ impl<K: 'static, V: 'static> Store<K, V> {
     /// As [`Store::get`], with the event time of the last update; -1 if the store keeps none.
     #[track_caller]
     pub fn get_with_timestamp(&self, key: impl Into<K>) -> Option<(V, i64)> {
-        let key = self.0.key_bytes(&key.into());
-        let found = self.0.raw().into_iter().find(|(_, stored, _)| *stored == key);
-        found.map(|(.., value)| self.0.value(&value))
+        told(self.find(&key.into()))
     }
 
     /// All rows of all tasks, in the order of the keys' bytes.
@@ -47,34 +45,40 @@ impl<K: 'static, V: 'static> Store<K, V> {
     /// As [`Store::all`], with the event time of each row's last update; -1 if the store keeps none.
     #[track_caller]
     pub fn all_with_timestamps(&self) -> Vec<(K, V, i64)> {
-        self.0.sorted().iter().map(|(key, value)| self.row(key, value)).collect()
+        let rows = told(self.0.sorted());
+        told(rows.iter().map(|(key, value)| self.row(key, value)).collect())
     }
 
     /// All rows of one partition's task, in the order of the keys' bytes.
     #[track_caller]
     pub fn in_partition(&self, partition: i32) -> Vec<(K, V)> {
         let rows = self.raw().into_iter().filter(|(at, ..)| *at == partition);
-        let row = |(key, value, _)| (key, value);
-        rows.map(|(_, key, value)| row(self.row(&key, &value))).collect()
+        told(rows.map(|(_, key, value)| self.row(&key, &value).map(|(key, value, _)| (key, value))).collect())
     }
 
     /// All rows as bytes, with their partition; sorted by partition, then as the store sorts them.
     #[track_caller]
     pub fn raw(&self) -> Vec<RawRow> {
-        self.0.raw()
+        told(self.0.raw())
     }
 
     /// What the store's changelog amounts to: all its committed records, read from the start, the last of each key. Equal
     /// to [`Store::all`] whenever everything is committed. Empty if the store has no changelog.
     #[track_caller]
     pub fn changelog(&self) -> Vec<(K, V)> {
-        self.0.logged().into_iter().map(|(key, value)| (self.0.key(&key), value)).collect()
+        let rows = told(self.0.logged());
+        told(rows.into_iter().map(|(key, value)| Ok((self.0.key(&key)?, value))).collect())
     }
 
-    #[track_caller]
-    fn row(&self, key: &[u8], value: &[u8]) -> (K, V, i64) {
-        let (value, timestamp) = self.0.value(value);
-        (self.0.key(key), value, timestamp)
+    fn find(&self, key: &K) -> Result<Option<(V, i64)>> {
+        let key = self.0.key_bytes(key)?;
+        let found = self.0.raw()?.into_iter().find(|(_, stored, _)| *stored == key);
+        found.map(|(.., value)| self.0.value(&value)).transpose()
+    }
+
+    fn row(&self, key: &[u8], value: &[u8]) -> Result<(K, V, i64)> {
+        let (value, timestamp) = self.0.value(value)?;
+        Ok((self.0.key(key)?, value, timestamp))
     }
 }
 

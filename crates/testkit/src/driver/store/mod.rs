@@ -17,11 +17,23 @@ pub use window::WindowStore;
 
 use super::Driver;
 use super::input::encode;
-use super::output::decode;
+use super::output::try_decode;
 use super::rows;
 
 /// A row as bytes: its partition, its key as in the changelog, its value as in the store.
 type RawRow = (i32, Vec<u8>, Vec<u8>);
+
+/// What cannot be read, in words: the test's own line panics with it.
+type Result<T> = std::result::Result<T, String>;
+
+/// The answer, or a panic at the line that asked.
+#[track_caller]
+fn told<T>(answer: Result<T>) -> T {
+    match answer {
+        Ok(answer) => answer,
+        Err(why) => panic!("{why}"),
+    }
+}
 
 /// What all looks into a store have in common.
 struct Look<K, V> {
@@ -42,86 +54,71 @@ impl<K: 'static, V: 'static> Look<K, V> {
         Self { driver: driver.clone(), def, key: Arc::new(key), value: Arc::new(value) }
     }
 
-    #[track_caller]
-    fn key_bytes(&self, key: &K) -> Vec<u8> {
+    fn key_bytes(&self, key: &K) -> Result<Vec<u8>> {
         match encode(&*self.key, key, "encode a key") {
-            Ok(Some(key)) => key,
-            Ok(None) => panic!("the store `{}` has no row with a null key", self.def.name),
-            Err(e) => panic!("the key does not fit the test's serde: {e:?}"),
+            Ok(Some(key)) => Ok(key),
+            Ok(None) => Err(format!("the store `{}` has no row with a null key", self.def.name)),
+            Err(e) => Err(format!("the key does not fit the test's serde: {}", e.chain())),
         }
     }
 
-    #[track_caller]
-    fn key(&self, bytes: &[u8]) -> K {
-        decode(&*self.key, Some(bytes), &|| format!("a key of the store `{}`", self.def.name))
+    fn key(&self, bytes: &[u8]) -> Result<K> {
+        try_decode(&*self.key, Some(bytes), &|| format!("a key of the store `{}`", self.def.name))
     }
 
     /// A value, and the event time of its last update; -1 if the store keeps none.
-    #[track_caller]
-    fn value(&self, bytes: &[u8]) -> (V, i64) {
+    fn value(&self, bytes: &[u8]) -> Result<(V, i64)> {
         let what = || format!("a value of the store `{}`", self.def.name);
-        let (bytes, timestamp) = match rows::value(self.def.kind, bytes) {
-            Ok(value) => value,
-            Err(e) => panic!("{} is damaged: {e:?}", what()),
-        };
-        (decode(&*self.value, Some(bytes), &what), timestamp)
+        let (bytes, timestamp) =
+            rows::value(self.def.kind, bytes).map_err(|e| format!("{} is damaged: {e:?}", what()))?;
+        Ok((try_decode(&*self.value, Some(bytes), &what)?, timestamp))
     }
 
     /// All rows, by partition, then as the store sorts them.
-    #[track_caller]
-    fn raw(&self) -> Vec<RawRow> {
-        raw_rows(&self.driver, &self.def)
+    fn raw(&self) -> Result<Vec<RawRow>> {
+        raw(&self.driver, &self.def)
     }
 
     /// As [`Look::raw`], in the order of the keys' bytes.
-    #[track_caller]
-    fn sorted(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut rows: Vec<_> = self.raw().into_iter().map(|(_, key, value)| (key, value)).collect();
+    fn sorted(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut rows: Vec<_> = self.raw()?.into_iter().map(|(_, key, value)| (key, value)).collect();
         rows.sort();
-        rows
+        Ok(rows)
     }
 
     /// What the changelog amounts to: all its committed records, the last of each key, in the order of the keys' bytes.
-    /// Values are as in the log.
-    #[track_caller]
-    fn logged(&self) -> Vec<(Vec<u8>, V)> {
-        let Some(topic) = self.driver.process().changelog(&self.def.name) else { return Vec::new() };
+    fn logged(&self) -> Result<Vec<(Vec<u8>, V)>> {
+        let Some(topic) = self.driver.process().changelog(&self.def.name) else { return Ok(Vec::new()) };
         let mut rows = BTreeMap::new();
         for record in self.driver.records(&topic) {
-            let Some(key) = record.key else { panic!("topic=`{topic}` offset=`{}` has no key", record.offset) };
+            let key = record.key.ok_or_else(|| format!("topic=`{topic}` offset=`{}` has no key", record.offset))?;
             match record.value {
                 Some(value) => rows.insert((key, record.partition), value),
                 None => rows.remove(&(key, record.partition)),
             };
         }
-        let value = |bytes: &[u8]| {
-            let bytes = match rows::logged_value(self.def.kind, bytes) {
-                Ok(bytes) => bytes,
-                Err(e) => panic!("cannot read topic=`{topic}`: {e:?}"),
-            };
-            decode(&*self.value, Some(bytes), &|| format!("a value of topic=`{topic}`"))
-        };
-        rows.into_iter().map(|((key, _), bytes)| (key, value(&bytes))).collect()
+        let what = || format!("a value of topic=`{topic}`");
+        let row =
+            |((key, _), value): ((Vec<u8>, i32), Vec<u8>)| Ok((key, try_decode(&*self.value, Some(&value), &what)?));
+        rows.into_iter().map(row).collect()
     }
 }
 
 /// The rows of a store of any kind.
-#[track_caller]
-pub(super) fn raw(driver: &Driver, name: &str) -> Vec<RawRow> {
-    let def = driver.process().known_store(name);
-    raw_rows(driver, &def)
-}
-
-#[track_caller]
-fn raw_rows(driver: &Driver, def: &StoreDef) -> Vec<RawRow> {
-    let mut rows = Vec::new();
+fn raw(driver: &Driver, def: &StoreDef) -> Result<Vec<RawRow>> {
+    let (mut rows, mut failed) = (Vec::new(), None);
     driver.process().with_store(def, &mut |partition, access| {
         let read = rows::each(def, access, &mut |row| rows.push((partition, row.key.to_vec(), row.value.to_vec())));
-        if let Err(e) = read {
-            panic!("cannot read the store `{}`: {e:?}", def.name);
-        }
+        failed = failed.take().or(read.err());
     });
-    rows
+    failed.map_or(Ok(rows), |e| Err(format!("cannot read the store `{}`: {e:?}", def.name)))
+}
+
+/// As [`Driver::raw_store`].
+#[track_caller]
+pub(super) fn raw_of(driver: &Driver, name: &str) -> Vec<RawRow> {
+    let def = driver.process().known_store(name);
+    told(raw(driver, &def))
 }
 
 /// The function of a driver that opens stores of this kind.
@@ -130,6 +127,7 @@ fn door(kind: StoreType) -> &'static str {
         StoreType::Window | StoreType::TimestampedWindow | StoreType::TimestampedWindowWithHeaders => "window_store",
         StoreType::Session | StoreType::SessionWithHeaders => "session_store",
         StoreType::VersionedKeyValue => "versioned_store",
+        StoreType::SuppressionBuffer => "raw_store",
         _ => "store",
     }
 }

@@ -2,7 +2,7 @@
 
 use millpond_topology::{Serde, StoreType, Windowed};
 
-use super::{Look, split_time};
+use super::{Look, Result, split_time, told};
 use crate::driver::Driver;
 
 /// A session store of the topology; [`Driver::session_store`] makes it. It shows what tasks see now, writes that are not
@@ -32,45 +32,49 @@ impl<K: 'static, V: 'static> SessionStore<K, V> {
     /// The sessions of a key: start, end and value, in the order of their ends.
     #[track_caller]
     pub fn fetch(&self, key: impl Into<K>) -> Vec<(i64, i64, V)> {
-        let key = self.0.key_bytes(&key.into());
-        let rows = self.0.sorted();
-        let split = rows.iter().map(|(stored, value)| (self.split(stored), value));
-        let of_key = split.filter(|((stored, ..), _)| *stored == key);
-        of_key.map(|((_, start, end), value)| (start, end, self.0.value(value).0)).collect()
+        told(self.of_key(&key.into()))
     }
 
     /// All sessions of all tasks, in the order of the keys' bytes, then of the ends.
     #[track_caller]
     pub fn all(&self) -> Vec<(Windowed<K>, V)> {
-        let rows = self.0.sorted();
-        rows.iter().map(|(key, value)| (self.key(key), self.0.value(value).0)).collect()
+        let rows = told(self.0.sorted());
+        told(rows.iter().map(|(key, value)| Ok((self.key(key)?, self.0.value(value)?.0))).collect())
     }
 
     /// What the store's changelog amounts to: all its committed records, read from the start, the last of each session.
     /// Sessions that have expired in the store may still be there.
     #[track_caller]
     pub fn changelog(&self) -> Vec<(Windowed<K>, V)> {
-        self.0.logged().into_iter().map(|(key, value)| (self.key(&key), value)).collect()
+        let rows = told(self.0.logged());
+        told(rows.into_iter().map(|(key, value)| Ok((self.key(&key)?, value))).collect())
     }
 
-    #[track_caller]
-    fn key(&self, bytes: &[u8]) -> Windowed<K> {
-        let (key, start, end) = self.split(bytes);
-        Windowed { key: self.0.key(key), start, end }
+    fn of_key(&self, key: &K) -> Result<Vec<(i64, i64, V)>> {
+        let key = self.0.key_bytes(key)?;
+        let mut of_key = Vec::new();
+        for (stored, value) in self.0.sorted()? {
+            let (stored, start, end) = self.split(&stored)?;
+            if *stored == key {
+                of_key.push((start, end, self.0.value(&value)?.0));
+            }
+        }
+        Ok(of_key)
+    }
+
+    fn key(&self, bytes: &[u8]) -> Result<Windowed<K>> {
+        let (key, start, end) = self.split(bytes)?;
+        Ok(Windowed { key: self.0.key(key)?, start, end })
     }
 
     /// The key's own bytes, start and end.
-    #[track_caller]
-    fn split<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], i64, i64) {
+    fn split<'a>(&self, bytes: &'a [u8]) -> Result<(&'a [u8], i64, i64)> {
         let split = || {
             let (rest, start) = split_time(bytes, 8)?;
             let (key, end) = split_time(rest, 8)?;
             Some((key, start, end))
         };
-        match split() {
-            Some(session) => session,
-            None => panic!("a key of the store `{}` is too short", self.0.def.name),
-        }
+        split().ok_or_else(|| format!("a key of the store `{}` is too short", self.0.def.name))
     }
 }
 

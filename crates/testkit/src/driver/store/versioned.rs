@@ -3,9 +3,9 @@
 use millpond_store_api::{self as store, Versioned};
 use millpond_topology::{LayerSpace, Serde, StoreAccess, StoreType, VersionedRecord};
 
-use super::Look;
+use super::{Look, Result, told};
 use crate::driver::Driver;
-use crate::driver::output::decode;
+use crate::driver::output::try_decode;
 
 /// A versioned store of the topology; [`Driver::versioned_store`] makes it. It shows what tasks see now, writes that are not
 /// committed included, and goes on over restarts. While nothing runs it is empty.
@@ -32,17 +32,7 @@ impl<K: 'static, V: 'static> VersionedStore<K, V> {
     /// [`VersionedView::get_as_of`](millpond_topology::VersionedView::get_as_of).
     #[track_caller]
     pub fn get_as_of(&self, key: impl Into<K>, as_of: i64) -> Option<VersionedRecord<V>> {
-        let key = self.0.key_bytes(&key.into());
-        let mut found = None;
-        self.0.driver.process().with_store(&self.0.def, &mut |_, access| {
-            match as_of_in(access, &key, as_of) {
-                Ok(version) => found = found.take().or(version),
-                Err(e) => panic!("cannot read the store `{}`: {e:?}", self.0.def.name),
-            };
-        });
-        let (value, timestamp, valid_to) = found?;
-        let what = || format!("a value of the store `{}`", self.0.def.name);
-        Some(VersionedRecord { value: decode(&*self.0.value, Some(&value), &what), timestamp, valid_to })
+        told(self.find(&key.into(), as_of))
     }
 
     /// The latest version of every key that has a value: key, value, and from when on it is valid; in the order of the keys'
@@ -50,10 +40,27 @@ impl<K: 'static, V: 'static> VersionedStore<K, V> {
     #[track_caller]
     pub fn all(&self) -> Vec<(K, V, i64)> {
         let row = |(key, value): &(Vec<u8>, Vec<u8>)| {
-            let (value, timestamp) = self.0.value(value);
-            (self.0.key(key), value, timestamp)
+            let (value, timestamp) = self.0.value(value)?;
+            Ok((self.0.key(key)?, value, timestamp))
         };
-        self.0.sorted().iter().map(row).collect()
+        told(told(self.0.sorted()).iter().map(row).collect())
+    }
+
+    fn find(&self, key: &K, as_of: i64) -> Result<Option<VersionedRecord<V>>> {
+        let key = self.0.key_bytes(key)?;
+        let (mut found, mut failed) = (None, None);
+        self.0.driver.process().with_store(&self.0.def, &mut |_, access| match as_of_in(access, &key, as_of) {
+            Ok(version) => found = found.take().or(version),
+            Err(e) => failed = Some(e),
+        });
+        if let Some(e) = failed {
+            return Err(format!("cannot read the store `{}`: {e:?}", self.0.def.name));
+        }
+        let what = || format!("a value of the store `{}`", self.0.def.name);
+        let version = |(value, timestamp, valid_to): Found| {
+            Ok(VersionedRecord { value: try_decode(&*self.0.value, Some(&value), &what)?, timestamp, valid_to })
+        };
+        found.map(version).transpose()
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::RangeBounds;
 
 use millpond_topology::{Serde, StoreType};
 
-use super::{Look, split_time};
+use super::{Look, Result, split_time, told};
 use crate::driver::Driver;
 
 /// A window store of the topology, such as a windowed aggregation's; [`Driver::window_store`] makes it. It shows what tasks see
@@ -36,20 +36,15 @@ impl<K: 'static, V: 'static> WindowStore<K, V> {
     /// As [`WindowStore::get`], with the event time of the last update; -1 if the store keeps none.
     #[track_caller]
     pub fn get_with_timestamp(&self, key: impl Into<K>, start: i64) -> Option<(V, i64)> {
-        let key = self.0.key_bytes(&key.into());
-        let mut rows = self.0.sorted().into_iter();
-        let found = rows.rfind(|(stored, _)| split_time(stored, TAIL) == Some((&key, start)));
-        found.map(|(_, value)| self.0.value(&value))
+        told(self.find(&key.into(), start))
     }
 
     /// The windows of a key that begin in a range of times: starts and values, the earliest first.
     #[track_caller]
     pub fn fetch(&self, key: impl Into<K>, starts: impl RangeBounds<i64>) -> Vec<(i64, V)> {
-        let key = self.0.key_bytes(&key.into());
-        let rows = self.0.sorted();
-        let of_key = rows.iter().filter_map(|(stored, value)| Some((split_time(stored, TAIL)?, value)));
-        let wanted = of_key.filter(|((stored, start), _)| *stored == key && starts.contains(start));
-        wanted.map(|((_, start), value)| (start, self.0.value(value).0)).collect()
+        let rows = told(self.of_key(&key.into()));
+        let wanted = rows.into_iter().filter(|(start, _)| starts.contains(start));
+        told(wanted.map(|(start, value)| Ok((start, self.0.value(&value)?.0))).collect())
     }
 
     /// All rows of all tasks: key, start and value, in the order of the keys' bytes, then of the starts.
@@ -62,11 +57,11 @@ impl<K: 'static, V: 'static> WindowStore<K, V> {
     #[track_caller]
     pub fn all_with_timestamps(&self) -> Vec<(K, i64, V, i64)> {
         let row = |(key, value): &(Vec<u8>, Vec<u8>)| {
-            let (key, start) = self.key(key);
-            let (value, timestamp) = self.0.value(value);
-            (key, start, value, timestamp)
+            let (key, start) = self.split(key)?;
+            let (value, timestamp) = self.0.value(value)?;
+            Ok((self.0.key(key)?, start, value, timestamp))
         };
-        self.0.sorted().iter().map(row).collect()
+        told(told(self.0.sorted()).iter().map(row).collect())
     }
 
     /// What the store's changelog amounts to: all its committed records, read from the start, the last of each key and
@@ -74,18 +69,32 @@ impl<K: 'static, V: 'static> WindowStore<K, V> {
     #[track_caller]
     pub fn changelog(&self) -> Vec<(K, i64, V)> {
         let row = |(key, value): (Vec<u8>, V)| {
-            let (key, start) = self.key(&key);
-            (key, start, value)
+            let (key, start) = self.split(&key)?;
+            Ok((self.0.key(key)?, start, value))
         };
-        self.0.logged().into_iter().map(row).collect()
+        told(told(self.0.logged()).into_iter().map(row).collect())
     }
 
-    #[track_caller]
-    fn key(&self, bytes: &[u8]) -> (K, i64) {
-        match split_time(bytes, TAIL) {
-            Some((key, start)) => (self.0.key(key), start),
-            None => panic!("a key of the store `{}` is too short", self.0.def.name),
+    fn find(&self, key: &K, start: i64) -> Result<Option<(V, i64)>> {
+        let found = self.of_key(key)?.into_iter().rfind(|(at, _)| *at == start);
+        found.map(|(_, value)| self.0.value(&value)).transpose()
+    }
+
+    /// The starts of a key's windows, with the values' bytes.
+    fn of_key(&self, key: &K) -> Result<Vec<(i64, Vec<u8>)>> {
+        let key = self.0.key_bytes(key)?;
+        let mut of_key = Vec::new();
+        for (stored, value) in self.0.sorted()? {
+            let (stored, start) = self.split(&stored)?;
+            if *stored == key {
+                of_key.push((start, value));
+            }
         }
+        Ok(of_key)
+    }
+
+    fn split<'a>(&self, bytes: &'a [u8]) -> Result<(&'a [u8], i64)> {
+        split_time(bytes, TAIL).ok_or_else(|| format!("a key of the store `{}` is too short", self.0.def.name))
     }
 }
 
