@@ -207,16 +207,34 @@ fn facts(graph: &Graph, origins: &[SerdeId]) -> Vec<Facts> {
             *want = asked;
         }
     }
+    let finals = finals(graph);
     let mut gives: Vec<bool> = Vec::with_capacity(graph.nodes.len());
     let mut all = Vec::with_capacity(graph.nodes.len());
-    for ((node, &origin), &wants_old) in graph.nodes.iter().zip(origins).zip(&wants) {
+    for (((node, &origin), &wants_old), &tells_finals) in graph.nodes.iter().zip(origins).zip(&wants).zip(&finals) {
         let mut parents = node.spec.parents.iter().map(|p| gives.get(*p).copied().unwrap_or(false)).peekable();
         let has_old = parents.peek().is_some() && parents.all(|p| p);
         gives.push(node.spec.old.gives || (node.spec.old.passes && has_old));
         let caches = if node.spec.awaits_drain { caches_above(graph, node) } else { Vec::new() };
-        all.push(Facts { origin, wants_old, has_old, caches });
+        all.push(Facts { origin, wants_old, tells_finals, has_old, caches });
     }
     all
+}
+
+/// For each node whether the windows of its table are told of once, when they are closed: by a node behind it, with nothing but
+/// operators of tables between.
+fn finals(graph: &Graph) -> Vec<bool> {
+    let mut finals = vec![false; graph.nodes.len()];
+    for (at, node) in graph.nodes.iter().enumerate().rev() {
+        let told = node.children.iter().any(|c| {
+            let behind = finals.get(*c).copied().unwrap_or(false);
+            let is_table = |n: &crate::graph::NodeDef| n.spec.old.passes || n.spec.old.gives;
+            graph.nodes.get(*c).is_some_and(|n| n.spec.tells_finals || (behind && is_table(n)))
+        });
+        if let Some(place) = finals.get_mut(at) {
+            *place = told;
+        }
+    }
+    finals
 }
 
 /// The stores of the nodes above this one, up to their sources, which forward updates when they are drained.

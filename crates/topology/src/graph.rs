@@ -91,6 +91,8 @@ pub(crate) struct NodeSpec {
     pub(crate) routes: bool,
     /// It has to know when caches above it hold nothing back: see [`Event::AllDrained`](crate::node::Event::AllDrained).
     pub(crate) awaits_drain: bool,
+    /// It tells each window once, when that is closed: what made the windows must not take that back.
+    pub(crate) tells_finals: bool,
     pub(crate) build: Build,
 }
 
@@ -108,6 +110,7 @@ impl NodeSpec {
             on_demand: None,
             routes: false,
             awaits_drain: false,
+            tells_finals: false,
             build,
         }
     }

@@ -286,6 +286,8 @@ pub(crate) struct BuildCx<'a> {
     pub(crate) has_old: bool,
     /// A store above it in the task may hold updates back; told of nodes that [await the drain](crate::graph::NodeSpec::awaits_drain).
     pub(crate) behind_cache: bool,
+    /// See [`Facts::tells_finals`](crate::topology::Facts).
+    pub(crate) tells_finals: bool,
     pub(crate) port: &'a mut (dyn Port + 'a),
 }
 

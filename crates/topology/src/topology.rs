@@ -148,6 +148,8 @@ pub(crate) struct Inner {
 pub(crate) struct Facts {
     pub(crate) origin: SerdeId,
     pub(crate) wants_old: bool,
+    /// The windows of this table are told of once, when they are closed.
+    pub(crate) tells_finals: bool,
     /// The parents all know the rows' old values.
     pub(crate) has_old: bool,
     /// The stores above a node that awaits the drain which may hold updates back.
