@@ -38,7 +38,8 @@ pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
     let subs = sub_topologies(&graph, &node_subs, &users, &order);
     let reused = reused(&graph);
     let internal = internal_topics(&graph, &stores, &reused);
-    Ok(Inner { id: graph.id, nodes: graph.nodes, facts, sources, sinks, stores, reused, subs, internal })
+    let copartitioned = copartitioned(&graph);
+    Ok(Inner { id: graph.id, nodes: graph.nodes, facts, sources, sinks, stores, reused, subs, internal, copartitioned })
 }
 
 /// The nodes, parents before their children: in the order they were added, but for those that take what windows defined later
@@ -308,6 +309,15 @@ fn key_sources(graph: &Graph, from: &[usize]) -> Vec<usize> {
         }
     }
     found
+}
+
+/// The topics whose partition counts must be the same.
+fn copartitioned(graph: &Graph) -> Vec<Vec<Topic>> {
+    let topics = |nodes: &Vec<usize>| {
+        let sources = key_sources(graph, nodes).into_iter().filter_map(|source| graph.sources.get(source));
+        sources.flat_map(|source| source.topics.iter().cloned()).collect()
+    };
+    graph.copartitioned.iter().map(topics).collect()
 }
 
 fn sink(graph: &Graph, entry: &crate::graph::SinkEntry, subs: &[u32]) -> SinkDef {

@@ -209,6 +209,8 @@ pub(crate) struct Graph {
     pub(crate) sinks: Vec<SinkEntry>,
     pub(crate) stores: Vec<StoreEntry>,
     pub(crate) repartitions: Vec<RepartitionEntry>,
+    /// Nodes whose keys must be in the same partitions.
+    pub(crate) copartitioned: Vec<Vec<usize>>,
     pub(crate) problems: Vec<Problem>,
     /// State must not have generated names.
     pub(crate) explicit_names: bool,
@@ -227,6 +229,7 @@ impl Default for Graph {
             sinks: Vec::new(),
             stores: Vec::new(),
             repartitions: Vec::new(),
+            copartitioned: Vec::new(),
             problems: Vec::new(),
             explicit_names: false,
             optimization: Optimization::NONE,

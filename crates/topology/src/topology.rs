@@ -142,6 +142,8 @@ pub(crate) struct Inner {
     pub(crate) reused: Vec<Option<ReusedTopic>>,
     pub(crate) subs: Vec<SubTopology>,
     pub(crate) internal: Vec<InternalTopic>,
+    /// Topics whose partition counts must be the same.
+    pub(crate) copartitioned: Vec<Vec<Topic>>,
 }
 
 /// What a node's place in the graph says about it.

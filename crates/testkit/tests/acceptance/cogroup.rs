@@ -190,6 +190,25 @@ fn a_stream_with_another_key_is_repartitioned_and_names_are_kafka_streams() {
 }
 
 #[test]
+fn streams_of_a_cogroup_have_equal_keys_in_the_same_tasks() {
+    let rekeyed = topology(|b| {
+        let left = b.stream("left", Consumed::with(Utf8, Utf8));
+        let left = left.group_by(|_, v| v.clone(), Grouped::named("g").key(Utf8));
+        let right = stream(b, "right");
+        let _ = left.cogroup(|_: String, _, v| v.clone()).cogroup(right, |a, _, _| a).aggregate(String::new, texts());
+    });
+    let counts = |left, right| move |topic: &str| Some(if topic == "left" { left } else { right });
+    for (left, right) in [(5, 3), (2, 3)] {
+        let partitions = rekeyed.partitions(counts(left, right)).unwrap();
+        assert_eq!(partitions.tasks, [left, right], "the repartition topic is as wide as `right`");
+    }
+    let as_they_are = topology(|b| drop(both(b).aggregate(String::new, texts())));
+    assert!(as_they_are.partitions(counts(3, 3)).is_ok());
+    let error = as_they_are.partitions(counts(5, 3)).unwrap_err().to_string();
+    assert!(["left=5", "right=3", "repartition"].iter().all(|part| error.contains(part)), "{error}");
+}
+
+#[test]
 fn operators_of_a_named_cogroup_have_its_name() {
     let topology = topology(|b| {
         let _ = both(b).named("all").aggregate(String::new, texts()).map_values(|v| v);
