@@ -26,12 +26,8 @@ impl Topology {
     ///
     /// # Errors
     ///
-<<<<<<< HEAD
-    /// [`ErrorKind::Topology`], naming the topics that `count` does not know, or those whose count depends on nothing else.
-=======
-    /// [`ErrorKind::Topology`], naming the topics that `count` does not know, those whose count depends on itself, or those that would
-    /// need the same count and have others.
->>>>>>> tables
+    /// [`ErrorKind::Topology`], naming the topics that `count` does not know, those whose count depends on nothing else, or those
+    /// that would need the same count and have others.
     pub fn partitions(&self, count: impl Fn(&str) -> Option<i32>) -> Result<Partitions> {
         let mut known = self.external_counts(count)?;
         self.resolve_repartitions(&mut known)?;
@@ -91,9 +87,6 @@ impl Topology {
 
     /// The count of a repartition topic, once it can be known: that of the topics which it has to be like, if it is not the first.
     fn count_of(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
-<<<<<<< HEAD
-        let counts = self.read_by_writers(topic).map(|t| known.get(t).copied());
-=======
         let Some(alike) = self.0.copartitioned.iter().find(|alike| alike.contains(topic)) else {
             return self.widest_of_writers(topic, known);
         };
@@ -118,14 +111,11 @@ impl Topology {
 
     /// The widest topic read by the sub-topologies that write to this one, once all of those are known.
     fn widest_of_writers(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
-        let writers = || self.sinks().iter().filter(|s| s.topic.fixed() == Some(topic)).map(|s| s.sub);
-        let read = |s: &&SourceDef| writers().any(|sub| sub == s.sub);
-        let counts = self.sources().iter().filter(read).flat_map(|s| &s.topics).map(|t| known.get(t).copied());
->>>>>>> tables
+        let counts = self.read_by_writers(topic).map(|t| known.get(t).copied());
         counts.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// As [`Topology::count_of`], of those topics that are known.
+    /// As [`Topology::widest_of_writers`], of those topics that are known.
     fn least_count_of(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
         self.read_by_writers(topic).filter_map(|t| known.get(t).copied()).max()
     }
