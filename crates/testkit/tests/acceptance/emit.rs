@@ -1,6 +1,8 @@
 //! Final results: each window once, when it is closed; what jumps, throttles, restarts and silence do to that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -8,7 +10,7 @@ use millpond_runtime::Guarantee;
 use millpond_store_mem::MemEngine;
 use millpond_testkit::{Driver, DriverBuilder, OutputTopic, TestRecord};
 use millpond_topology::{
-    Consumed, EmitStrategy, GroupedStream, Materialized, Nullable, Produced, SessionWindowed, SessionWindows,
+    Consumed, EmitStrategy, GroupedStream, I64, Materialized, Nullable, Produced, SessionWindowed, SessionWindows,
     SlidingWindows, TimeWindowed, TimeWindows, Utf8, Windowed, WindowedStream, Windowing,
 };
 
@@ -258,4 +260,38 @@ fn an_idle_limit_closes_sessions() {
     pipe(&driver, &[("k", "a", 1), ("k", "b", 5)]);
     driver.advance(ms(3000)).unwrap();
     assert_eq!(told_sessions(&out), ["k[1,5]=ab@5"]);
+}
+
+/// A record that fails has no effect (D14): it moves no time, and the final results that it would have brought come later.
+#[test]
+fn a_record_that_fails_closes_nothing_and_swallows_no_final_result() {
+    let is_down = Arc::new(AtomicBool::new(false));
+    for emit in [AT_ONCE, EmitStrategy::on_window_update()] {
+        let down = is_down.clone();
+        let driver = builder(move |b| {
+            b.stream("in", Consumed::with(Utf8, Utf8))
+                .group_by_key()
+                .windowed_by(TimeWindows::of_size_with_no_grace(ms(10)))
+                .emit_strategy(emit)
+                .count(Materialized::named("s"))
+                .to_stream()
+                .try_peek(move |_, _| {
+                    if down.load(Ordering::Relaxed) { Err(millpond_topology::Error::other("down")) } else { Ok(()) }
+                })
+                .to("out", Produced::with(TimeWindowed::new(Utf8, 10), I64));
+        });
+        let driver = driver.setting("processing.exception.handler", "continue").build().unwrap();
+        let input = driver.input("in", Utf8, Utf8);
+        let out = driver.output("out", TimeWindowed::new(Utf8, 10), I64);
+        input.pipe("a", "1", 1).unwrap();
+        is_down.store(true, Ordering::Relaxed);
+        input.pipe("b", "far ahead", 1_000).unwrap();
+        is_down.store(false, Ordering::Relaxed);
+        input.pipe("a", "2", 5).unwrap();
+        assert_eq!(dropped_late(&driver), 0, "time stands where it stood");
+        input.pipe("c", "3", 12).unwrap();
+        let of_a: Vec<i64> =
+            out.read_key_values().into_iter().filter(|(key, _)| key.key == "a").map(|(_, n)| n).collect();
+        assert_eq!(of_a.last(), Some(&2), "{of_a:?}");
+    }
 }

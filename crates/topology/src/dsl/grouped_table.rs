@@ -10,7 +10,7 @@ use crate::dsl::options::{Grouped, Materialized};
 use crate::dsl::repartition::Cut;
 use crate::dsl::row_store::declare_store;
 use crate::dsl::stream::missing;
-use crate::dsl::table::{Table, TableKind, Upserts};
+use crate::dsl::table::{Table, TableKind, TableParts, Upserts};
 use crate::error::Result;
 use crate::graph::{NodeSpec, OldValues};
 use crate::names::prefix;
@@ -103,8 +103,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         select: SelectFn<K, V, L, W>,
         grouped: Grouped<L, W>,
     ) -> GroupedTable<L, W> {
-        let versioned = self.is_versioned();
-        let (mut at, row) = self.into_rows();
+        let TableParts { mut at, value: row, versioned, .. } = self.into_parts();
         at.name = grouped.name.clone().or(at.name);
         let name = at.next_name(prefix::TABLE_SELECT);
         let key = at.serde(grouped.key, || missing("key", "group_by", &name, "Grouped"));

@@ -175,8 +175,10 @@ where
     ) -> Result<bool> {
         self.write_key(cx, &record.key)?;
         self.find(cx, record.timestamp)?;
-        // A store may keep what is closed for longer. It is final, and belongs to nothing any more.
-        self.found.retain(|session| !self.closing.is_closed(session.end, close));
+        if to.is_none() {
+            // What is closed may have been told of. It is final, and belongs to nothing any more.
+            self.found.retain(|session| !self.closing.is_closed(session.end, close));
+        }
         let (mut start, mut end) = (record.timestamp, record.timestamp);
         for session in &self.found {
             (start, end) = (start.min(session.start), end.max(session.end));
@@ -233,6 +235,10 @@ where
         closed.sort_by_key(|row| (row.key.end, row.key.start));
         self.first_end = FirstEnd(first);
         Ok(closed)
+    }
+
+    fn forget(&mut self) {
+        self.first_end = FirstEnd::UNKNOWN;
     }
 
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {
