@@ -9,7 +9,7 @@ use crate::draw::END_OF_TIME;
 use crate::known::{Known, World};
 use crate::partition::partition;
 use crate::plan::{Fold, Input, KeyFn, Op, Plan, Pred, RowFold, Shape, StepId, ValueFn, Window, Windows, closing};
-use crate::windows::{Windowed, finals, open, windowed};
+use crate::windows::{Windowed, finals, open, seen, windowed};
 
 /// A record of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +67,13 @@ pub(crate) struct WindowRows {
 }
 
 impl Seen {
+    /// The same, of which nothing is known.
+    fn unknown(mut self) -> Self {
+        (self.known, self.known_late) = (Known::Nothing, Known::Nothing);
+        self.windows.iter_mut().for_each(|windows| windows.known = Known::Nothing);
+        self
+    }
+
     /// Whether all rows that there have been are there in the end.
     fn all_rows_stay(&self) -> bool {
         let rows = self.rows();
@@ -161,9 +168,11 @@ impl Of<'_> {
             Op::Regroup { of, by, f, fold, .. } => self.regroup(&seen[*of], *by, *f, *fold),
             Op::Window { of, by, windows, fold, on_close, .. } => {
                 let of = self.together(&seen[*of], *by, 0);
+                let all = self.windowed(of.clone(), *windows, *fold);
                 match on_close {
-                    None => self.windowed(of, *windows, *fold),
-                    Some(every) => self.closed(&of, &self.windowed(of.clone(), *windows, *fold), *windows, *every),
+                    None => all,
+                    Some(every) if *every > 0 && self.world.breaks => all.unknown(),
+                    Some(every) => self.closed(&of, &all, *windows, *every),
                 }
             }
             Op::Cogroup { inputs, windows, fold, .. } => {
@@ -358,7 +367,7 @@ impl Of<'_> {
         };
         let late_known = if of.known == Known::Total { Known::Total } else { known.min(Known::PerKey) };
         let (known, known_late) = (self.updates(certain(updates_known)), certain(late_known));
-        let rows = WindowRows { rows: rows(&updates), open: open(&of.records, &updates, windows), known };
+        let rows = WindowRows { rows: rows(&updates), open: seen(&of.records, &updates, windows), known };
         Seen { records: updates, known, late, known_late, windows: Some(rows), ..of }
     }
 
@@ -382,7 +391,7 @@ impl Of<'_> {
     fn held_until_closed(&self, of: &Seen, windows: Windows) -> Seen {
         // The last updates come even through a cache; only when is not known.
         let known = if of.known <= Known::Values { Known::Nothing } else { Known::PerKey };
-        let (rows, open) = (of.rows(), open(&of.records, &of.records, windows));
+        let (rows, open) = (of.rows(), open(&of.records, &of.records, windows, 0));
         let is_final = |(n, rec): &(usize, &Rec)| {
             let is_last = !of.records[n + 1..].iter().any(|later| later.row() == rec.row());
             is_last && rows.contains_key(&rec.row()) && !open.contains(&rec.row())
