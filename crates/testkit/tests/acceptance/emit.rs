@@ -302,5 +302,5 @@ fn a_session_that_was_told_of_is_final_even_for_a_record_in_time() {
     let driver = sessions(5, 0, AT_ONCE).build().unwrap();
     let out = sessions_output(&driver);
     pipe(&driver, &[("b", "1", 15), ("a", "x", 24), ("b", "2", 20), ("z", "y", 100)]);
-    assert_eq!(told(&out), ["b[15,15]=1@15", "b[20,20]=2@20", "a[24,24]=x@24"]);
+    assert_eq!(told(&out), ["b[15,15)=1@15", "b[20,20)=2@20", "a[24,24)=x@24"]);
 }
