@@ -248,8 +248,9 @@ fn caches_above(graph: &Graph, node: &crate::graph::NodeDef) -> Vec<StoreIndex> 
         if std::mem::replace(seen, true) {
             continue;
         }
-        let holds_back = |s: &&usize| graph.stores.get(**s).is_some_and(|s| s.owner == Some(at) && s.def.caching);
-        found.extend(node.spec.stores.iter().filter(holds_back).map(|store| StoreIndex(index(*store))));
+        // Asked of the stores: the owner of several streams' aggregation is where they meet, which uses none itself.
+        let holds_back = graph.stores.iter().map(|s| s.owner == Some(at) && s.def.caching);
+        found.extend(indices(holds_back).map(StoreIndex));
         todo.extend(&node.spec.parents);
     }
     found

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use millpond_runtime::Guarantee;
+use millpond_runtime::{ErrorAnswer, Failed, Guarantee};
 use millpond_store_mem::MemEngine;
 use millpond_testkit::{Driver, DriverBuilder, OutputTopic, TestRecord};
 use millpond_topology::{
@@ -303,4 +303,29 @@ fn a_session_that_was_told_of_is_final_even_for_a_record_in_time() {
     let out = sessions_output(&driver);
     pipe(&driver, &[("b", "1", 15), ("a", "x", 24), ("b", "2", 20), ("z", "y", 100)]);
     assert_eq!(told(&out), ["b[15,15)=1@15", "b[20,20)=2@20", "a[24,24)=x@24"]);
+}
+
+/// A final result that could not be told is told when its record is tried again.
+#[test]
+fn a_final_result_that_failed_once_is_told_when_it_is_tried_again() {
+    let was_tried = Arc::new(AtomicBool::new(false));
+    let tried = was_tried.clone();
+    let driver = builder(move |b| {
+        b.stream("in", Consumed::with(Utf8, Utf8))
+            .group_by_key()
+            .windowed_by(TimeWindows::of_size_with_no_grace(ms(10)))
+            .emit_strategy(AT_ONCE)
+            .aggregate(String::new, |so_far, _, v| so_far + v, Materialized::named("s").value(Utf8))
+            .to_stream()
+            .try_peek(move |_, _| match tried.swap(true, Ordering::Relaxed) {
+                true => Ok(()),
+                false => Err(millpond_topology::Error::other("once")),
+            })
+            .to("out", Produced::with(TimeWindowed::new(Utf8, 10), Utf8));
+    });
+    let retry = |_: &Failed<'_>, _: &millpond_runtime::Error| ErrorAnswer::Retry;
+    let driver = driver.error_handler(retry).build().unwrap();
+    pipe(&driver, &[("a", "1", 1), ("a", "2", 12), ("a", "3", 25)]);
+    assert!(was_tried.load(Ordering::Relaxed));
+    assert_eq!(told(&output(&driver, 10)), ["a[0,10)=1@1", "a[10,20)=2@12"]);
 }

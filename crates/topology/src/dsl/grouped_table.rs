@@ -75,7 +75,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     /// // How many people live in each city.
     /// builder
     ///     .table("homes", Consumed::with(Utf8, Utf8))
-    ///     .group_by(|_person, city| (city, ()), Grouped::with(Utf8, Void))
+    ///     .group_by(|_person, city| (city, 1), Grouped::with(Utf8, I64))
     ///     .count(Materialized::named("inhabitants"))
     ///     .to_stream()
     ///     .to("inhabitants", Produced::with(Utf8, I64));
