@@ -49,11 +49,11 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// In which format the DSL's tables and windows keep their rows: `dsl.store.format`. To be said before the first source is
-    /// added.
+    /// In which format the DSL's tables keep their rows: `dsl.store.format`. To be said before the first source is added.
     ///
     /// With [`StoreFormat::Headers`], a row keeps the headers of its last update; they are in the changelog as well, and results
-    /// that a cache holds back come with them. Versioned tables and those with a time to live keep no headers.
+    /// that a cache holds back come with them. Versioned tables, those with a time to live, windows and sessions
+    /// keep no headers.
     pub fn store_format(&mut self, format: StoreFormat) -> &mut Self {
         let mut graph = self.0.borrow_mut();
         if let Some(first) = graph.nodes.first().map(|node| node.name.clone()) {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use met::{Met, MetTopics, failed_to_ask};
 use millpond_broker_api::{Admin, Broker, TopicInfo};
 use millpond_changelog::{
-    self as changelog, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat, ensure_topics,
+    self as changelog, CommitMetadata, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat,
+    ensure_topics,
 };
 use millpond_topology::{
     self as topology, InternalTopicKind, Logging, SourceDef, StoreDef, StoreIndex, StoreType, Topology,
@@ -45,7 +46,29 @@ pub(crate) fn resolve(
         let changelog = wanted.iter().find(|topic| Some(&topic.name) == store.changelog.as_ref());
         store.changelog_keeps = changelog.and_then(InternalTopic::deletes_after_ms);
     }
+    subs.iter().for_each(tell_of_metadata);
     Ok(Plan { subs, position_headers: settings.position_headers, dead_letters })
+}
+
+/// What stands beside an input's offset names every store that final results are told of or windows are closed in. A broker
+/// takes only so much, and refuses the commit above it.
+fn tell_of_metadata(sub: &SubPlan) {
+    const BROKERS_DEFAULT: usize = 4096;
+    let told = |s: &&StorePlan| {
+        s.kind == StoreType::SuppressionBuffer || s.hold.is_some() || s.retention.is_some_and(|kept| kept.by_puts)
+    };
+    let processor: Vec<_> = sub.stores.iter().filter(told).map(|s| (s.name.clone(), i64::MIN)).collect();
+    let mut text = String::new();
+    CommitMetadata { partition_time: i64::MIN, processor }.encode(&mut text);
+    if text.len() > BROKERS_DEFAULT {
+        tracing::warn!(
+            bytes = text.len(),
+            inputs = ?sub.inputs.iter().map(|i| &*i.topic).collect::<Vec<_>>(),
+            "the metadata of this sub-topology's offsets is larger than brokers take by default, which refuse its commits then: \
+             give its windows' stores shorter names, put a repartition between them, or raise the brokers' \
+             `offset.metadata.max.bytes`"
+        );
+    }
 }
 
 /// Partition counts of the topics that are the user's. All must exist: nobody but the user knows how they have to be.
