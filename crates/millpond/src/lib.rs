@@ -76,6 +76,7 @@
 //!
 //! | you want | look at |
 //! |---|---|
+//! | small programs to copy, each with its test | `examples/basics` |
 //! | operators and the Processor API | [`topology`] |
 //! | stores for processors: their kinds, what each is for and costs | `docs/stores.md`; [`topology::StoreSpec`] declares them, views such as [`topology::WindowView`] read and write them |
 //! | what becomes of records that fail: handlers, retries, dead letters | `docs/errors.md`; [`runtime::ErrorHandler`] |

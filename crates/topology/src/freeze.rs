@@ -38,7 +38,8 @@ pub(crate) fn freeze(mut graph: Graph) -> Result<Inner, BuildError> {
     let subs = sub_topologies(&graph, &node_subs, &users, &order);
     let reused = reused(&graph);
     let internal = internal_topics(&graph, &stores, &reused);
-    Ok(Inner { id: graph.id, nodes: graph.nodes, facts, sources, sinks, stores, reused, subs, internal })
+    let copartitioned = copartitioned(&graph);
+    Ok(Inner { id: graph.id, nodes: graph.nodes, facts, sources, sinks, stores, reused, subs, internal, copartitioned })
 }
 
 /// The nodes, parents before their children: in the order they were added, but for those that take what windows defined later
@@ -207,16 +208,34 @@ fn facts(graph: &Graph, origins: &[SerdeId]) -> Vec<Facts> {
             *want = asked;
         }
     }
+    let finals = finals(graph);
     let mut gives: Vec<bool> = Vec::with_capacity(graph.nodes.len());
     let mut all = Vec::with_capacity(graph.nodes.len());
-    for ((node, &origin), &wants_old) in graph.nodes.iter().zip(origins).zip(&wants) {
+    for (((node, &origin), &wants_old), &tells_finals) in graph.nodes.iter().zip(origins).zip(&wants).zip(&finals) {
         let mut parents = node.spec.parents.iter().map(|p| gives.get(*p).copied().unwrap_or(false)).peekable();
         let has_old = parents.peek().is_some() && parents.all(|p| p);
         gives.push(node.spec.old.gives || (node.spec.old.passes && has_old));
         let caches = if node.spec.awaits_drain { caches_above(graph, node) } else { Vec::new() };
-        all.push(Facts { origin, wants_old, has_old, caches });
+        all.push(Facts { origin, wants_old, tells_finals, has_old, caches });
     }
     all
+}
+
+/// For each node whether the windows of its table are told of once, when they are closed: by a node behind it, with nothing but
+/// operators of tables between.
+fn finals(graph: &Graph) -> Vec<bool> {
+    let mut finals = vec![false; graph.nodes.len()];
+    for (at, node) in graph.nodes.iter().enumerate().rev() {
+        let told = node.children.iter().any(|c| {
+            let behind = finals.get(*c).copied().unwrap_or(false);
+            let is_table = |n: &crate::graph::NodeDef| n.spec.old.passes || n.spec.old.gives;
+            graph.nodes.get(*c).is_some_and(|n| n.spec.tells_finals || (behind && is_table(n)))
+        });
+        if let Some(place) = finals.get_mut(at) {
+            *place = told;
+        }
+    }
+    finals
 }
 
 /// The stores of the nodes above this one, up to their sources, which forward updates when they are drained.
@@ -229,8 +248,9 @@ fn caches_above(graph: &Graph, node: &crate::graph::NodeDef) -> Vec<StoreIndex> 
         if std::mem::replace(seen, true) {
             continue;
         }
-        let holds_back = |s: &&usize| graph.stores.get(**s).is_some_and(|s| s.owner == Some(at) && s.def.caching);
-        found.extend(node.spec.stores.iter().filter(holds_back).map(|store| StoreIndex(index(*store))));
+        // Asked of the stores: the owner of several streams' aggregation is where they meet, which uses none itself.
+        let holds_back = graph.stores.iter().map(|s| s.owner == Some(at) && s.def.caching);
+        found.extend(indices(holds_back).map(StoreIndex));
         todo.extend(&node.spec.parents);
     }
     found
@@ -290,6 +310,15 @@ fn key_sources(graph: &Graph, from: &[usize]) -> Vec<usize> {
         }
     }
     found
+}
+
+/// The topics whose partition counts must be the same.
+fn copartitioned(graph: &Graph) -> Vec<Vec<Topic>> {
+    let topics = |nodes: &Vec<usize>| {
+        let sources = key_sources(graph, nodes).into_iter().filter_map(|source| graph.sources.get(source));
+        sources.flat_map(|source| source.topics.iter().cloned()).collect()
+    };
+    graph.copartitioned.iter().map(topics).collect()
 }
 
 fn sink(graph: &Graph, entry: &crate::graph::SinkEntry, subs: &[u32]) -> SinkDef {

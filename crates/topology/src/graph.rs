@@ -91,6 +91,8 @@ pub(crate) struct NodeSpec {
     pub(crate) routes: bool,
     /// It has to know when caches above it hold nothing back: see [`Event::AllDrained`](crate::node::Event::AllDrained).
     pub(crate) awaits_drain: bool,
+    /// It tells each window once, when that is closed: what made the windows must not take that back.
+    pub(crate) tells_finals: bool,
     pub(crate) build: Build,
 }
 
@@ -108,6 +110,7 @@ impl NodeSpec {
             on_demand: None,
             routes: false,
             awaits_drain: false,
+            tells_finals: false,
             build,
         }
     }
@@ -206,6 +209,8 @@ pub(crate) struct Graph {
     pub(crate) sinks: Vec<SinkEntry>,
     pub(crate) stores: Vec<StoreEntry>,
     pub(crate) repartitions: Vec<RepartitionEntry>,
+    /// Nodes whose keys must be in the same partitions.
+    pub(crate) copartitioned: Vec<Vec<usize>>,
     pub(crate) problems: Vec<Problem>,
     /// State must not have generated names.
     pub(crate) explicit_names: bool,
@@ -224,6 +229,7 @@ impl Default for Graph {
             sinks: Vec::new(),
             stores: Vec::new(),
             repartitions: Vec::new(),
+            copartitioned: Vec::new(),
             problems: Vec::new(),
             explicit_names: false,
             optimization: Optimization::NONE,

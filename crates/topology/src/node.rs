@@ -55,6 +55,11 @@ impl TaskCx<'_> {
         }
     }
 
+    /// This node has changed something of its own for the first time in this call: if the call fails, it is told to take it back.
+    pub(crate) fn changed(&mut self, node: NodeIndex) {
+        self.scratch.changed.push(node);
+    }
+
     /// This node's timers are to be settled when the call is over.
     pub(crate) fn timers_changed(&mut self, node: NodeIndex) {
         if !self.scratch.timers.contains(&node) {
@@ -74,6 +79,8 @@ pub(crate) struct Scratch {
     pub(crate) views: [Buffers; 4],
     /// The nodes that started or cancelled timers in this call.
     pub(crate) timers: Vec<NodeIndex>,
+    /// The nodes that have changed something of their own in this call, which they take back if it fails.
+    pub(crate) changed: Vec<NodeIndex>,
 }
 
 /// The buffers of a view.
@@ -95,6 +102,8 @@ pub(crate) enum Event<'a> {
     Drained(&'a Drained<'a>),
     /// Of the stores above it in the task none holds an update back.
     AllDrained,
+    /// The call in which the node changed something of its own has failed: it never was.
+    TakeBack,
     /// The call in which the node started or cancelled timers is over: what it did to them stays, or is undone.
     SettleTimers {
         keep: bool,
@@ -277,6 +286,8 @@ pub(crate) struct BuildCx<'a> {
     pub(crate) has_old: bool,
     /// A store above it in the task may hold updates back; told of nodes that [await the drain](crate::graph::NodeSpec::awaits_drain).
     pub(crate) behind_cache: bool,
+    /// See [`Facts::tells_finals`](crate::topology::Facts).
+    pub(crate) tells_finals: bool,
     pub(crate) port: &'a mut (dyn Port + 'a),
 }
 

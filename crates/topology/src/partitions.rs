@@ -21,12 +21,17 @@ impl Topology {
     /// those that do not depend on itself); a sub-topology has as many tasks as its widest topic; a changelog has a partition per
     /// task.
     ///
+    /// Topics whose keys have to be in the same tasks, such as those of a cogroup, have one count: a repartition topic among them takes
+    /// that of the others.
+    ///
     /// # Errors
     ///
-    /// [`ErrorKind::Topology`], naming the topics that `count` does not know, or those whose count depends on nothing else.
+    /// [`ErrorKind::Topology`], naming the topics that `count` does not know, those whose count depends on nothing else, or those
+    /// that would need the same count and have others.
     pub fn partitions(&self, count: impl Fn(&str) -> Option<i32>) -> Result<Partitions> {
         let mut known = self.external_counts(count)?;
         self.resolve_repartitions(&mut known)?;
+        self.check_copartitioned(&known)?;
         let tasks: Vec<i32> = (0..self.sub_topologies().len()).map(|sub| self.widest(sub, &known)).collect();
         let internal = self.internal_topics().iter().map(|topic| match topic.kind {
             InternalTopicKind::Repartition => known.get(&topic.topic).copied().unwrap_or_default(),
@@ -80,13 +85,37 @@ impl Topology {
         Ok(())
     }
 
-    /// The widest topic read by the sub-topologies that write to this one, once all of those are known.
+    /// The count of a repartition topic, once it can be known: that of the topics which it has to be like, if it is not the first.
     fn count_of(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
+        let Some(alike) = self.0.copartitioned.iter().find(|alike| alike.contains(topic)) else {
+            return self.widest_of_writers(topic, known);
+        };
+        let counted = alike.iter().filter_map(|t| known.get(t).copied()).max();
+        let all = || alike.iter().map(|t| self.widest_of_writers(t, known)).collect::<Option<Vec<_>>>();
+        counted.or_else(|| all()?.into_iter().max())
+    }
+
+    fn check_copartitioned(&self, known: &BTreeMap<Topic, i32>) -> Result {
+        for alike in &self.0.copartitioned {
+            let counts = || alike.iter().filter_map(|t| Some((t, *known.get(t)?)));
+            let first = counts().next().map(|(_, count)| count);
+            if counts().any(|(_, count)| Some(count) != first) {
+                let counts: Vec<_> = counts().map(|(t, count)| format!("{}={count}", t.name)).collect();
+                let error = Error::new(ErrorKind::Topology, "bring equal keys into the same task");
+                let error = error.with("partitions", counts.join(", "));
+                return Err(error.with("fix", "repartition one of the streams, with the partition count of the other"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The widest topic read by the sub-topologies that write to this one, once all of those are known.
+    fn widest_of_writers(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
         let counts = self.read_by_writers(topic).map(|t| known.get(t).copied());
         counts.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// As [`Topology::count_of`], of those topics that are known.
+    /// As [`Topology::widest_of_writers`], of those topics that are known.
     fn least_count_of(&self, topic: &Topic, known: &BTreeMap<Topic, i32>) -> Option<i32> {
         self.read_by_writers(topic).filter_map(|t| known.get(t).copied()).max()
     }

@@ -121,10 +121,22 @@ impl TaskGraph {
         self.settled(port, done)
     }
 
-    /// Ends a call with its outcome: what it did to timers stays if it went well, and is undone if it did not (D14).
+    /// Ends a call with its outcome: what it did to timers, and what nodes noted of it, stays if it went well, and is undone if
+    /// it did not (D14).
     #[inline]
     fn settled(&mut self, port: &mut dyn Port, done: Result) -> Result {
+        let done = if done.is_ok() { done } else { self.take_back(port, done) };
+        self.scratch.changed.clear();
         if self.scratch.timers.is_empty() { done } else { self.settle_timers(port, done) }
+    }
+
+    #[cold]
+    fn take_back(&mut self, port: &mut dyn Port, failed: Result) -> Result {
+        let mut nodes = std::mem::take(&mut self.scratch.changed);
+        let taken = nodes.drain(..).try_for_each(|node| self.visit(port, node, Event::TakeBack));
+        self.scratch.changed = nodes;
+        // Why the call failed is what the caller has to know.
+        failed.and(taken)
     }
 
     #[cold]

@@ -142,12 +142,16 @@ pub(crate) struct Inner {
     pub(crate) reused: Vec<Option<ReusedTopic>>,
     pub(crate) subs: Vec<SubTopology>,
     pub(crate) internal: Vec<InternalTopic>,
+    /// Topics whose partition counts must be the same.
+    pub(crate) copartitioned: Vec<Vec<Topic>>,
 }
 
 /// What a node's place in the graph says about it.
 pub(crate) struct Facts {
     pub(crate) origin: SerdeId,
     pub(crate) wants_old: bool,
+    /// The windows of this table are told of once, when they are closed.
+    pub(crate) tells_finals: bool,
     /// The parents all know the rows' old values.
     pub(crate) has_old: bool,
     /// The stores above a node that awaits the drain which may hold updates back.

@@ -79,6 +79,7 @@ impl<'a> Wiring<'a> {
                 NodeKind::Source(number) | NodeKind::Sink(number) => index(number),
                 NodeKind::Processor => 0,
             },
+            tells_finals: facts.tells_finals,
             behind_cache: facts.caches.iter().any(|store| port.cached(*store)),
             port,
         };

@@ -5,7 +5,7 @@ use millpond::prelude::*;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::ClusterOptions;
-use crate::topology::APPLICATION;
+use crate::run;
 
 /// The application's settings as the command line has them, those of the clients included.
 ///
@@ -13,7 +13,7 @@ use crate::topology::APPLICATION;
 ///
 /// A setting that does not exist, or whose value is wrong.
 pub fn settings(options: &ClusterOptions) -> Result<Settings> {
-    let mut settings = Settings::new(APPLICATION);
+    let mut settings = run::settings();
     let all = std::iter::once(("bootstrap.servers", &*options.broker));
     for (key, value) in all.chain(options.set.iter().map(|(key, value)| (&**key, &**value))) {
         let wrong =

@@ -15,29 +15,27 @@ use crate::load::{self, Replayed};
 use crate::options::{BrokerOption, DemoOptions, RunOptions};
 use crate::ports::Ports;
 use crate::run;
-use crate::show::{self, TotalsByCarrier};
-use crate::topology::APPLICATION;
+use crate::show::{self, Results};
 use crate::view::View;
 
-/// Replays the flights, counts them, and answers with the totals once all of them are processed and committed.
+/// Replays the flights, counts them, and answers with the results once all of them are processed and committed.
 ///
 /// # Errors
 ///
 /// What the parts say; the first that fails ends the others. The signal to stop ends them too.
-pub fn demo(options: &DemoOptions, ports: &Ports, view: &mut View) -> Result<TotalsByCarrier> {
+pub fn demo(options: &DemoOptions, ports: &Ports, view: &mut View) -> Result<Results> {
     let BrokerOption::Embedded = options.broker;
     let input = Input::find(&options.replay.data)?;
     let state = StateDir::prepare(&options.run)?;
     let broker = EmbeddedBroker::new();
     load::create_topics(&broker)?;
     let settings = Settings {
-        commit_interval: Some(run::COMMIT_INTERVAL),
         // What was repartitioned is not kept for long: the embedded broker has it in memory.
         purge_interval: Duration::from_secs(1),
         state_dir: state.path().map(Path::to_owned),
-        ..Settings::new(APPLICATION)
+        ..run::settings()
     };
-    let app = run::start(broker.clone(), settings, &options.run, None)?;
+    let app = run::start(broker.clone(), settings, &options.run, run::IDLE_AT_END, None)?;
     if let StateDir::Temporary(folder) = &state {
         view.note(&format!("state is in {}, removed at the end", folder.path().display()));
     }
@@ -50,9 +48,9 @@ pub fn demo(options: &DemoOptions, ports: &Ports, view: &mut View) -> Result<Tot
     });
     let closed = app.shutdown().map_err(|error| Error::failed("the application failed").caused_by(error.chain()));
     first_cause([closed, loaded, ran])?;
-    let totals = show::totals(&broker, &ports.stop)?;
+    let results = show::results(&broker, &ports.stop)?;
     drop(state);
-    Ok(totals)
+    Ok(results)
 }
 
 /// A part that failed has stopped the others, so their `interrupted` is the last to be believed.

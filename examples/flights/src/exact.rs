@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond::broker::{
-    Broker, Clock, CommitOutcome, ErrorKind, GroupOffset, GroupOffsets, Member, Producer, ProducerOptions, Sent,
-    Stable, TopicId,
+    Broker, Clock, CommitOutcome, ErrorKind, GroupOffset, GroupOffsets, Member, Producer, ProducerOptions, Sent, Stable,
 };
 
 use crate::error::Result;
 use crate::flight::Flight;
-use crate::load::{Sink, hand_over, not_written};
+use crate::load::{Copies, Sink, not_written};
 use crate::ports::{Ports, Stop};
 use crate::topology::FLIGHTS;
 
@@ -30,12 +29,11 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct ExactWriter {
     producer: Box<dyn Producer>,
     offsets: Box<dyn GroupOffsets>,
-    topic: TopicId,
-    /// Whose committed offset is the number of flights that are in the topic for good.
+    copies: Copies,
+    /// Whose committed offset is the number of flights that are in the topics for good.
     progress: Member,
     committed: u64,
     pending: Vec<Flight>,
-    json: Vec<u8>,
     last_commit: Duration,
     clock: Arc<dyn Clock>,
     stop: Stop,
@@ -46,15 +44,14 @@ impl ExactWriter {
     pub(crate) fn open(broker: &dyn Broker, ports: &Ports) -> Result<Self> {
         let name = format!("{FLIGHTS}-load-{}-{}", std::process::id(), ports.clock.wall_ms());
         let mut producer = broker.producer(&ProducerOptions::transactional(&name)).map_err(not_written)?;
-        let topic = producer.topic(FLIGHTS);
+        let copies = Copies::new(&mut *producer);
         let mut writer = Self {
             producer,
             offsets: broker.offsets().map_err(not_written)?,
-            topic,
+            copies,
             progress: Member { group: name.into(), member_id: "".into(), instance_id: None, generation: -1 },
             committed: 0,
             pending: Vec::new(),
-            json: Vec::new(),
             last_commit: ports.clock.now(),
             clock: Arc::clone(&ports.clock),
             stop: ports.stop.clone(),
@@ -63,17 +60,20 @@ impl ExactWriter {
         Ok(writer)
     }
 
-    /// Whether the transaction has taken the flight. What no repetition cures is an error.
+    /// Whether the transaction has taken the flight, into both topics. What no repetition cures is an error.
     fn write(&mut self, flight: &Flight, number: u64) -> Result<bool> {
-        loop {
-            match hand_over(&mut *self.producer, self.topic, &mut self.json, flight, number)? {
-                Ok(Sent::Queued) => return Ok(true),
-                Ok(Sent::Full) => drop(self.producer.flush(MAX_WAIT)),
-                Err(error) if is_passing(error.kind()) => return Ok(false),
-                Err(error) => return Err(not_written(error)),
+        for record in self.copies.of(flight, number)? {
+            loop {
+                match self.producer.send(&record) {
+                    Ok(Sent::Queued) => break,
+                    Ok(Sent::Full) => drop(self.producer.flush(MAX_WAIT)),
+                    Err(error) if is_passing(error.kind()) => return Ok(false),
+                    Err(error) => return Err(not_written(error)),
+                }
+                self.stop.wait(Duration::ZERO)?;
             }
-            self.stop.wait(Duration::ZERO)?;
         }
+        Ok(true)
     }
 
     fn commit(&mut self) -> Result<()> {

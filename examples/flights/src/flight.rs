@@ -1,4 +1,4 @@
-//! What flows through the demo: a flight, and the totals of a carrier.
+//! What flows through the demo: a flight, and what flights add up to.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,11 @@ impl Flight {
         self.departed_ms.unwrap_or(self.scheduled_ms)
     }
 
+    /// Whether it left, with a plane that is known: others are nobody's departure.
+    pub fn has_left(&self) -> bool {
+        self.departed_ms.is_some() && self.tailnum.is_some()
+    }
+
     /// The same flight so many years of 365 days later.
     #[must_use]
     pub fn years_later(self, years: u32) -> Self {
@@ -71,5 +76,50 @@ impl Totals {
             dep_delay_min_sum: self.dep_delay_min_sum + i64::from(flight.dep_delay_min.unwrap_or(0)),
             distance_mi_sum: self.distance_mi_sum + u64::from(flight.distance_mi),
         }
+    }
+}
+
+/// What left an airport in an hour; as JSON a value of the topic `hourly-departures`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Departures {
+    /// How many flights.
+    pub departures: u64,
+    /// The sum of their delays, in minutes; early ones count negative.
+    pub delay_min_sum: i64,
+}
+
+impl Departures {
+    /// The same with one more flight.
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "a flight is no number, and `+` would not say more")]
+    pub fn add(self, flight: &Flight) -> Self {
+        Self {
+            departures: self.departures + 1,
+            delay_min_sum: self.delay_min_sum + i64::from(flight.dep_delay_min.unwrap_or(0)),
+        }
+    }
+}
+
+/// What a plane flew without a long rest; as JSON a value of the topic `plane-legs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Legs {
+    /// How many flights.
+    pub legs: u64,
+    /// How far, in miles.
+    pub miles: u64,
+}
+
+impl Legs {
+    /// The same with one more flight.
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "a flight is no number, and `+` would not say more")]
+    pub fn add(self, flight: &Flight) -> Self {
+        Self { legs: self.legs + 1, miles: self.miles + u64::from(flight.distance_mi) }
+    }
+
+    /// Two parts of what turned out to be one.
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
+        Self { legs: self.legs + other.legs, miles: self.miles + other.miles }
     }
 }

@@ -1,11 +1,12 @@
-//! How far the application's committed offsets are from the ends of what it reads.
+//! How far the application is: its committed offsets and the ends of what it reads, and whether the last hours are over.
 
 use std::time::Duration;
 
-use millpond::broker::{Admin, At, Broker, ErrorKind, GroupOffsets, Offset, Stable};
+use millpond::broker::{Admin, At, Broker, Committed, ErrorKind, GroupOffsets, Offset, Stable};
+use millpond::changelog::CommitMetadata;
 
 use crate::error::{Error, Result};
-use crate::topology::{APPLICATION, FLIGHTS, SOURCES};
+use crate::topology::{APPLICATION, FLIGHTS, FLIGHTS_ORDERED, HOUR, HOURLY_STORE, SOURCES};
 
 /// How long one question may take.
 const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -17,7 +18,7 @@ pub struct Lag {
     pub processed: u64,
     /// How many offsets of all sources are not.
     pub remaining: u64,
-    /// Nothing remains. Under exactly-once a source's end may move by the transaction that commits what is upstream of it;
+    /// Nothing remains, and all hours that flights left in are over. Under exactly-once a source's end may move by the transaction that commits what is upstream of it;
     /// that is seen, so this is final unless new flights are written.
     pub is_complete: bool,
 }
@@ -60,7 +61,7 @@ impl LagMeter {
 
     /// `None`: not known at this moment.
     fn ask(&mut self) -> millpond::broker::Result<Option<Lag>> {
-        let mut lag = Lag::default();
+        let (mut lag, mut hours_are_over) = (Lag::default(), false);
         // Upstream first: once a source is done, the ends of those below it do not move any more.
         for topic in SOURCES {
             let Some(info) = self.admin.describe(&[topic])?.into_iter().flatten().next() else { return Ok(None) };
@@ -71,6 +72,9 @@ impl LagMeter {
             let starts = self.ends(&partitions, At::Start)?;
             let ends = self.ends(&partitions, At::StableEnd)?;
             for ((committed, start), end) in committed.into_iter().zip(starts).zip(ends) {
+                if topic == FLIGHTS_ORDERED {
+                    hours_are_over = Self::are_hours_over(committed.as_ref(), end == start);
+                }
                 let next = committed.map_or(start, |committed| committed.next);
                 lag.remaining += u64::try_from(end - next).unwrap_or(0);
                 if topic == FLIGHTS {
@@ -78,8 +82,18 @@ impl LagMeter {
                 }
             }
         }
-        lag.is_complete = lag.remaining == 0;
+        lag.is_complete = lag.remaining == 0 && hours_are_over;
         Ok(Some(lag))
+    }
+
+    /// The end of the last hour that any flight was scheduled for or left in is compared with what stands beside the offset: up
+    /// to when hours have been written. Both were committed together.
+    fn are_hours_over(committed: Option<&Committed>, is_empty: bool) -> bool {
+        let Some(committed) = committed else { return is_empty };
+        let CommitMetadata { partition_time, processor } = CommitMetadata::decode(&committed.metadata);
+        let hour = i64::try_from(HOUR.as_millis()).unwrap_or(i64::MAX);
+        let last = (partition_time.div_euclid(hour) + 1).saturating_mul(hour);
+        processor.iter().any(|(store, close)| store == HOURLY_STORE && *close >= last)
     }
 
     fn ends(&mut self, partitions: &[(&str, i32)], at: At) -> millpond::broker::Result<Vec<Offset>> {

@@ -1,4 +1,5 @@
-//! The first part: creates the topics, and replays the flights into one of them.
+//! The first part: creates the topics, and replays the flights into two of them: spread over partitions by their numbers, and
+//! in one partition in their order.
 //!
 //! Into the embedded broker they go as they are; into Kafka in transactions, since a broker that was killed no longer knows
 //! which records of an idempotent producer it has if they are as old as these (see `exact.rs`).
@@ -16,10 +17,19 @@ use crate::exact::ExactWriter;
 use crate::flight::Flight;
 use crate::options::{LoadOptions, ReplayOptions};
 use crate::ports::{Ports, Stop};
-use crate::topology::{CARRIER_TOTALS, FLIGHTS};
+use crate::topology::{CARRIER_TOTALS, FLIGHTS, FLIGHTS_ORDERED, HOURLY_DEPARTURES, LATE_FLIGHTS, PLANE_LEGS};
 use crate::view::View;
 
-/// The partitions of both topics.
+/// All topics but those that the application makes, with their partitions.
+const TOPICS: [(&str, i32); 6] = [
+    (FLIGHTS, PARTITIONS),
+    (FLIGHTS_ORDERED, 1),
+    (CARRIER_TOTALS, PARTITIONS),
+    (HOURLY_DEPARTURES, PARTITIONS),
+    (PLANE_LEGS, PARTITIONS),
+    (LATE_FLIGHTS, PARTITIONS),
+];
+/// The partitions of what need not be in order.
 const PARTITIONS: i32 = 4;
 /// The flights are of 2013: no broker that deletes what is older than a week may begin with them.
 const CONFIGS: [(&str, &str); 1] = [("retention.ms", "-1")];
@@ -44,21 +54,20 @@ pub fn load(options: &LoadOptions, ports: &Ports, view: &mut View) -> Result<()>
     Ok(())
 }
 
-/// Creates `flights` and `carrier-totals`; topics that are there must be as they would have been created.
+/// Creates the topics of the input and of the results; those that are there must be as they would have been created.
 ///
 /// # Errors
 ///
 /// The broker's, or a topic of that name with other partitions or a retention that would delete the flights.
 pub fn create_topics(broker: &dyn Broker) -> Result<()> {
-    let names = [FLIGHTS, CARRIER_TOTALS];
-    let topics = names.map(|name| NewTopic { name, partitions: PARTITIONS, replication: None, configs: &CONFIGS });
+    let topics = TOPICS.map(|(name, partitions)| NewTopic { name, partitions, replication: None, configs: &CONFIGS });
     let failed = |error| Error::failed("cannot create topics").with("broker", broker.name()).caused_by(error);
     let mut admin = broker.admin().map_err(failed)?;
     let answers = admin.create_topics(&topics).map_err(failed)?;
-    for (name, answer) in names.into_iter().zip(answers) {
+    for ((name, partitions), answer) in TOPICS.into_iter().zip(answers) {
         match answer {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::Refused => check_existing(&mut *admin, name)?,
+            Err(error) if error.kind() == ErrorKind::Refused => check_existing(&mut *admin, name, partitions)?,
             Err(error) => return Err(failed(error)),
         }
     }
@@ -66,16 +75,16 @@ pub fn create_topics(broker: &dyn Broker) -> Result<()> {
 }
 
 /// Kafka does not say why a creation was refused in a way to rely on, so the topic itself is asked.
-fn check_existing(admin: &mut dyn Admin, name: &str) -> Result<()> {
+fn check_existing(admin: &mut dyn Admin, name: &str, partitions: i32) -> Result<()> {
     let failed = |message| Error::failed(message).with("topic", name);
     let described = admin.describe(&[name]).map_err(|error| failed("cannot describe topic").caused_by(error))?;
     let Some(topic) = described.into_iter().flatten().next() else {
         return Err(failed("the broker refuses to create a topic"));
     };
     let remedy = "delete it, or give it the right settings";
-    if topic.partitions != PARTITIONS {
+    if topic.partitions != partitions {
         let error = failed("the topic exists with other partitions").with("partitions", topic.partitions);
-        return Err(error.with("expected", PARTITIONS).with("remedy", remedy));
+        return Err(error.with("expected", partitions).with("remedy", remedy));
     }
     let lacks = |wanted: &&(&str, &str)| !topic.configs.iter().any(|(key, value)| (&**key, &**value) == **wanted);
     match CONFIGS.iter().find(lacks) {
@@ -95,19 +104,19 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// How many records were handed to the producer.
+    /// How many flights were handed to the producer.
     pub fn records(&self) -> u64 {
         self.records.load(Ordering::Relaxed)
     }
 
-    /// True once all records are in the topic.
+    /// True once all flights are in the topics.
     pub fn is_complete(&self) -> bool {
         self.is_complete.load(Ordering::Acquire)
     }
 }
 
-/// Replays the flights into the topic `flights`: event time is the departure, or the schedule if it was cancelled, and the
-/// key is the flight number. Returns when the broker has acknowledged all of them.
+/// Replays the flights into the topics `flights` and `flights-ordered`: event time is the departure, or the schedule if it was
+/// cancelled, and the key is the flight number, or the origin. Returns when the broker has acknowledged all of them.
 ///
 /// # Errors
 ///
@@ -168,70 +177,80 @@ fn refuse_future(flight: &Flight, input: &Input, clock: &dyn Clock) -> Result<()
     Err(error.with("time_ms", flight.event_time()).with("remedy", "lower --repeat: each time is a year later"))
 }
 
+/// Makes the records of a flight.
+pub(crate) struct Copies {
+    spread: TopicId,
+    ordered: TopicId,
+    number: String,
+    json: Vec<u8>,
+}
+
+impl Copies {
+    pub(crate) fn new(producer: &mut dyn Producer) -> Self {
+        let (spread, ordered) = (producer.topic(FLIGHTS), producer.topic(FLIGHTS_ORDERED));
+        Self { spread, ordered, number: String::new(), json: Vec::new() }
+    }
+
+    /// The record of each topic. `tag` comes back with a failure.
+    pub(crate) fn of<'a>(&'a mut self, flight: &'a Flight, tag: u64) -> Result<[Outgoing<'a>; 2]> {
+        self.json.clear();
+        serde_json::to_writer(&mut self.json, flight).map_err(not_written)?;
+        self.number = flight.number();
+        let record = |topic, partition, key: &'a str| Outgoing {
+            topic,
+            partition,
+            timestamp: flight.event_time(),
+            key: Some(key.as_bytes()),
+            value: Some(&self.json),
+            headers: &[],
+            tag,
+        };
+        let partition = partition_for_key(self.number.as_bytes(), PARTITIONS);
+        Ok([record(self.spread, partition, &self.number), record(self.ordered, 0, &flight.origin)])
+    }
+}
+
 /// A plain producer.
 struct Writer<'a> {
     producer: Box<dyn Producer>,
-    topic: TopicId,
-    json: Vec<u8>,
+    copies: Copies,
     stop: &'a Stop,
-}
-
-/// Hands a flight to a producer; `json` is a place for its value.
-pub(crate) fn hand_over(
-    producer: &mut dyn Producer,
-    topic: TopicId,
-    json: &mut Vec<u8>,
-    flight: &Flight,
-    tag: u64,
-) -> Result<millpond::broker::Result<Sent>> {
-    json.clear();
-    serde_json::to_writer(&mut *json, flight).map_err(not_written)?;
-    let key = flight.number();
-    Ok(producer.send(&Outgoing {
-        topic,
-        partition: partition_for_key(key.as_bytes(), PARTITIONS),
-        timestamp: flight.event_time(),
-        key: Some(key.as_bytes()),
-        value: Some(json),
-        headers: &[],
-        tag,
-    }))
 }
 
 impl<'a> Writer<'a> {
     fn open(broker: &dyn Broker, stop: &'a Stop) -> Result<Self> {
         let mut producer = broker.producer(&ProducerOptions::default()).map_err(not_written)?;
-        let topic = producer.topic(FLIGHTS);
-        Ok(Self { producer, topic, json: Vec::new(), stop })
+        let copies = Copies::new(&mut *producer);
+        Ok(Self { producer, copies, stop })
     }
+}
 
-    /// How many records have no answer yet.
-    fn flush(&mut self, max_wait: Duration) -> Result<usize> {
-        let flushed = self.producer.flush(max_wait).map_err(not_written)?;
-        match flushed.failed.first() {
-            None => Ok(flushed.outstanding),
-            Some(failure) => Err(not_written(failure.error.clone()).with("partition", failure.partition)),
-        }
+/// How many records have no answer yet.
+fn flush(producer: &mut dyn Producer, max_wait: Duration) -> Result<usize> {
+    let flushed = producer.flush(max_wait).map_err(not_written)?;
+    match flushed.failed.first() {
+        None => Ok(flushed.outstanding),
+        Some(failure) => Err(not_written(failure.error.clone()).with("partition", failure.partition)),
     }
 }
 
 impl Sink for Writer<'_> {
     fn send(&mut self, flight: Flight, number: u64) -> Result<()> {
-        loop {
-            match hand_over(&mut *self.producer, self.topic, &mut self.json, &flight, number)?.map_err(not_written)? {
-                Sent::Queued => return Ok(()),
-                Sent::Full => self.flush(FLUSH_WAIT).map(drop)?,
+        for record in self.copies.of(&flight, number)? {
+            while let Sent::Full = self.producer.send(&record).map_err(not_written)? {
+                flush(&mut *self.producer, FLUSH_WAIT)?;
+                self.stop.wait(Duration::ZERO)?;
             }
-            self.stop.wait(Duration::ZERO)?;
         }
+        Ok(())
     }
 
     fn push(&mut self) -> Result<()> {
-        self.flush(Duration::ZERO).map(drop)
+        flush(&mut *self.producer, Duration::ZERO).map(drop)
     }
 
     fn finish(mut self) -> Result<()> {
-        while self.flush(FLUSH_WAIT)? > 0 {
+        while flush(&mut *self.producer, FLUSH_WAIT)? > 0 {
             self.stop.wait(Duration::ZERO)?;
         }
         Ok(())
@@ -239,5 +258,5 @@ impl Sink for Writer<'_> {
 }
 
 pub(crate) fn not_written(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::failed("cannot write flights").with("topic", FLIGHTS).caused_by(error)
+    Error::failed("cannot write flights").with("topics", format_args!("{FLIGHTS},{FLIGHTS_ORDERED}")).caused_by(error)
 }

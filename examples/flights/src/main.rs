@@ -1,4 +1,4 @@
-//! The program `flights`: reads the command line, runs one of the parts, prints the totals.
+//! The program `flights`: reads the command line, runs one of the parts, prints the results.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -12,7 +12,7 @@ use millpond_example_flights::load::load;
 use millpond_example_flights::options::{Command, Options};
 use millpond_example_flights::ports::Ports;
 use millpond_example_flights::run::run;
-use millpond_example_flights::show::{TotalsByCarrier, show, to_json};
+use millpond_example_flights::show::{Results, show};
 use millpond_example_flights::view::View;
 
 fn main() -> ExitCode {
@@ -54,11 +54,13 @@ fn log_warnings() {
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(io::stderr).init();
 }
 
-fn print(totals: &TotalsByCarrier, file: Option<&PathBuf>) -> Result<()> {
-    let json = to_json(totals)?;
+/// The results on the standard output; how much there is on the standard error stream, where it is not lost among them.
+fn print(results: &Results, file: Option<&PathBuf>) -> Result<()> {
+    let json = results.to_json()?;
     let printed = io::stdout().write_all(json.as_bytes());
-    printed.map_err(|error| Error::failed("cannot print the totals").caused_by(error))?;
+    printed.map_err(|error| Error::failed("cannot print the results").caused_by(error))?;
+    eprintln!("{}", results.summary());
     let Some(file) = file else { return Ok(()) };
     let written = fs::write(file, json);
-    written.map_err(|error| Error::failed("cannot write the totals").with("file", file.display()).caused_by(error))
+    written.map_err(|error| Error::failed("cannot write the results").with("file", file.display()).caused_by(error))
 }

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::data::Data;
 
-/// The flights that left New York City in 2013, counted per carrier by Millpond.
+/// The flights that left New York City in 2013, added up per carrier, hour and plane by Millpond.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "flights", version)]
 pub struct Options {
@@ -18,13 +18,13 @@ pub struct Options {
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Replays the flights through the embedded broker, counts them and prints the totals as JSON, in one process
+    /// Replays the flights through the embedded broker, counts them and prints the results as JSON, in one process
     Demo(DemoOptions),
     /// Creates the topics on a Kafka cluster and replays the flights into them
     Load(LoadOptions),
     /// Counts the flights on a Kafka cluster, until it is stopped or all are counted
     Run(RunCommand),
-    /// Prints the totals that stand on a Kafka cluster as JSON
+    /// Prints the results that stand on a Kafka cluster as JSON
     Show(ShowOptions),
 }
 
@@ -51,7 +51,9 @@ pub struct RunCommand {
     #[command(flatten)]
     pub run: RunOptions,
 
-    /// Stop in good order once all flights that are there are counted and committed; without it only Ctrl-C or SIGTERM does
+    /// Stop in good order once all flights that are there are counted and committed; two seconds after the last of them all
+    /// hours are over. Without it only Ctrl-C or SIGTERM stops it, and hours that no later flight ends are over after five
+    /// minutes of silence
     #[arg(long)]
     pub until_end: bool,
 

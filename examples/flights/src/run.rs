@@ -15,12 +15,18 @@ use crate::lag::LagMeter;
 use crate::load::Replayed;
 use crate::options::{EngineOption, GuaranteeOption, RunCommand, RunOptions};
 use crate::ports::Ports;
-use crate::show::TotalsReader;
-use crate::topology::{APPLICATION, topology};
+use crate::reader::TableReader;
+use crate::topology::{APPLICATION, CARRIER_TOTALS, topology};
 use crate::view::{Restoring, Snapshot, View};
 
 /// How often the lag is measured.
 const TICK: Duration = Duration::from_millis(50);
+
+/// The last hours are over when nothing has come for so long. A broker may be away, or what writes the flights: this is longer,
+/// or the flights that come then would be late.
+const IDLE: Duration = Duration::from_secs(300);
+/// The same where the end of the input is known to be the end, but for pauses between two flights of a slow replay (`--rate`).
+pub const IDLE_AT_END: Duration = Duration::from_secs(2);
 
 /// Runs the application on a Kafka cluster, until it is told to stop or, if so wished, has counted all there is.
 ///
@@ -28,7 +34,7 @@ const TICK: Duration = Duration::from_millis(50);
 ///
 /// A wrong option or setting, what [`start`] says, or the application failed.
 pub fn run(options: &RunCommand, ports: &Ports, view: &mut View) -> Result<()> {
-    let mut settings = Settings { commit_interval: Some(COMMIT_INTERVAL), ..cluster::settings(&options.cluster)? };
+    let mut settings = cluster::settings(&options.cluster)?;
     let broker = cluster::connect(&settings)?;
     // The cluster has them now.
     settings.client_configs = ClientConfigs::default();
@@ -39,7 +45,8 @@ pub fn run(options: &RunCommand, ports: &Ports, view: &mut View) -> Result<()> {
     }
     let events = options.events.as_ref().map(|file| EventLog::open(file, Arc::clone(&ports.clock))).transpose()?;
     let events = events.map(Arc::new);
-    let app = start(broker.clone(), settings, &options.run, events.clone())?;
+    let idle_after = if options.until_end { IDLE_AT_END } else { IDLE };
+    let app = start(broker.clone(), settings, &options.run, idle_after, events.clone())?;
     if !options.until_end {
         view.note(&format!("`{APPLICATION}` runs on {}; Ctrl-C ends it in good order", broker.name()));
     }
@@ -58,10 +65,20 @@ pub fn run(options: &RunCommand, ports: &Ports, view: &mut View) -> Result<()> {
     }
 }
 
-/// Totals are seen after a tenth of a second under either guarantee.
-pub const COMMIT_INTERVAL: Duration = Duration::from_millis(100);
+/// What suits these flights; the user's settings go before.
+pub fn settings() -> Settings {
+    const CENTURY_MS: i64 = 100 * 365 * 24 * 3_600_000;
+    Settings {
+        // Totals are seen after a tenth of a second under either guarantee.
+        commit_interval: Some(Duration::from_millis(100)),
+        // A broker deletes what is older than a changelog keeps, by its own clock: this is for flights that were old when they
+        // were written.
+        window_additional_retention_ms: CENTURY_MS,
+        ..Settings::new(APPLICATION)
+    }
+}
 
-/// Starts the application with these settings; what `options` says goes before.
+/// Starts the application with these settings; what `options` says goes before. `idle_after`: see [`topology`].
 ///
 /// # Errors
 ///
@@ -70,6 +87,7 @@ pub fn start<B: Broker + 'static>(
     broker: B,
     settings: Settings,
     options: &RunOptions,
+    idle_after: Duration,
     events: Option<Arc<EventLog>>,
 ) -> Result<App> {
     let settings = Settings {
@@ -90,7 +108,7 @@ pub fn start<B: Broker + 'static>(
         EngineOption::Rocks => with_rocks(builder)?,
         EngineOption::Custom => builder.engine(CustomEngine::default()),
     };
-    builder.settings(settings).start(topology()?).map_err(not_started)
+    builder.settings(settings).start(topology(idle_after)?).map_err(not_started)
 }
 
 #[cfg(feature = "rocks")]
@@ -117,7 +135,7 @@ fn watch(app: &App, broker: &dyn Broker, until_end: bool, ports: &Ports, view: &
     }
 }
 
-/// Waits until all that stands in the sources is processed and committed, drawing how far it is. `replayed` is the replay
+/// Waits until all that stands in the sources is processed and committed and the last hours are written, drawing how far it is. `replayed` is the replay
 /// beside it, whose end is waited for first; without one all input is there already.
 ///
 /// # Errors
@@ -131,7 +149,7 @@ pub fn until_end_of_input(
     view: &mut View,
 ) -> Result<()> {
     let mut meter = LagMeter::open(broker)?;
-    let mut reader = TotalsReader::open(broker)?;
+    let mut reader = TableReader::open(broker, CARRIER_TOTALS, Utf8)?;
     loop {
         check(app)?;
         // Asked before the lag is: what is replayed after the question is not missed.
@@ -148,7 +166,7 @@ pub fn until_end_of_input(
                 processed: lag.processed,
                 lag: lag.remaining,
                 restoring: restoring(app),
-                totals: reader.totals(),
+                totals: reader.rows(),
                 is_last: is_over,
             });
         }

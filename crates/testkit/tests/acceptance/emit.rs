@@ -1,14 +1,16 @@
 //! Final results: each window once, when it is closed; what jumps, throttles, restarts and silence do to that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use millpond_runtime::Guarantee;
+use millpond_runtime::{ErrorAnswer, Failed, Guarantee};
 use millpond_store_mem::MemEngine;
 use millpond_testkit::{Driver, DriverBuilder, OutputTopic, TestRecord};
 use millpond_topology::{
-    Consumed, EmitStrategy, GroupedStream, Materialized, Nullable, Produced, SessionWindowed, SessionWindows,
+    Consumed, EmitStrategy, GroupedStream, I64, Materialized, Nullable, Produced, SessionWindowed, SessionWindows,
     SlidingWindows, TimeWindowed, TimeWindows, Utf8, Windowed, WindowedStream, Windowing,
 };
 
@@ -258,4 +260,72 @@ fn an_idle_limit_closes_sessions() {
     pipe(&driver, &[("k", "a", 1), ("k", "b", 5)]);
     driver.advance(ms(3000)).unwrap();
     assert_eq!(told_sessions(&out), ["k[1,5]=ab@5"]);
+}
+
+/// A record that fails has no effect (D14): it moves no time, and the final results that it would have brought come later.
+#[test]
+fn a_record_that_fails_closes_nothing_and_swallows_no_final_result() {
+    let is_down = Arc::new(AtomicBool::new(false));
+    for emit in [AT_ONCE, EmitStrategy::on_window_update()] {
+        let down = is_down.clone();
+        let driver = builder(move |b| {
+            b.stream("in", Consumed::with(Utf8, Utf8))
+                .group_by_key()
+                .windowed_by(TimeWindows::of_size_with_no_grace(ms(10)))
+                .emit_strategy(emit)
+                .count(Materialized::named("s"))
+                .to_stream()
+                .try_peek(move |_, _| {
+                    if down.load(Ordering::Relaxed) { Err(millpond_topology::Error::other("down")) } else { Ok(()) }
+                })
+                .to("out", Produced::with(TimeWindowed::new(Utf8, 10), I64));
+        });
+        let driver = driver.setting("processing.exception.handler", "continue").build().unwrap();
+        let input = driver.input("in", Utf8, Utf8);
+        let out = driver.output("out", TimeWindowed::new(Utf8, 10), I64);
+        input.pipe("a", "1", 1).unwrap();
+        is_down.store(true, Ordering::Relaxed);
+        input.pipe("b", "far ahead", 1_000).unwrap();
+        is_down.store(false, Ordering::Relaxed);
+        input.pipe("a", "2", 5).unwrap();
+        assert_eq!(dropped_late(&driver), 0, "time stands where it stood");
+        input.pipe("c", "3", 12).unwrap();
+        let of_a: Vec<i64> =
+            out.read_key_values().into_iter().filter(|(key, _)| key.key == "a").map(|(_, n)| n).collect();
+        assert_eq!(of_a.last(), Some(&2), "{of_a:?}");
+    }
+}
+
+/// What was told as final is not taken back by a record that is in time and a gap away from it.
+#[test]
+fn a_session_that_was_told_of_is_final_even_for_a_record_in_time() {
+    let driver = sessions(5, 0, AT_ONCE).build().unwrap();
+    let out = sessions_output(&driver);
+    pipe(&driver, &[("b", "1", 15), ("a", "x", 24), ("b", "2", 20), ("z", "y", 100)]);
+    assert_eq!(told(&out), ["b[15,15)=1@15", "b[20,20)=2@20", "a[24,24)=x@24"]);
+}
+
+/// A final result that could not be told is told when its record is tried again.
+#[test]
+fn a_final_result_that_failed_once_is_told_when_it_is_tried_again() {
+    let was_tried = Arc::new(AtomicBool::new(false));
+    let tried = was_tried.clone();
+    let driver = builder(move |b| {
+        b.stream("in", Consumed::with(Utf8, Utf8))
+            .group_by_key()
+            .windowed_by(TimeWindows::of_size_with_no_grace(ms(10)))
+            .emit_strategy(AT_ONCE)
+            .aggregate(String::new, |so_far, _, v| so_far + v, Materialized::named("s").value(Utf8))
+            .to_stream()
+            .try_peek(move |_, _| match tried.swap(true, Ordering::Relaxed) {
+                true => Ok(()),
+                false => Err(millpond_topology::Error::other("once")),
+            })
+            .to("out", Produced::with(TimeWindowed::new(Utf8, 10), Utf8));
+    });
+    let retry = |_: &Failed<'_>, _: &millpond_runtime::Error| ErrorAnswer::Retry;
+    let driver = driver.error_handler(retry).build().unwrap();
+    pipe(&driver, &[("a", "1", 1), ("a", "2", 12), ("a", "3", 25)]);
+    assert!(was_tried.load(Ordering::Relaxed));
+    assert_eq!(told(&output(&driver, 10)), ["a[0,10)=1@1", "a[10,20)=2@12"]);
 }

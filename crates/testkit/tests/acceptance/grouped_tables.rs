@@ -1,10 +1,12 @@
 //! Tables grouped by another key: what a row counted for is taken off before what it counts for now is added.
 
+use std::time::Duration;
+
 use millpond_runtime::Counter;
 use millpond_testkit::{Driver, RawRecord};
 use millpond_topology::{
-    Builder, Consumed, Deletes, Error, Grouped, I64, Materialized, Nullable, ProblemKind, Produced, Table, Topology,
-    Utf8,
+    Builder, Consumed, Deletes, Error, Grouped, I64, Materialized, Nullable, ProblemKind, Produced, SessionWindows,
+    Table, Topology, Utf8,
 };
 
 use crate::support::{BOTH, builder, driver, kvs, topology};
@@ -179,6 +181,34 @@ fn aggregates_of_aggregates() {
         pipe(&driver, &[("1", Some("g,0")), ("2", Some("h,0")), ("3", Some("g,0")), ("2", Some("g,0")), ("1", None)]);
         assert_eq!(driver.store("counts", Utf8, I64).all(), kvs(&[("g", 2), ("h", 0)]));
         assert_eq!(driver.store("sizes", Utf8, I64).all(), kvs(&[("1", 0), ("2", 1), ("3", 0)]));
+    }
+}
+
+#[test]
+fn b011_what_is_taken_off_of_sessions_is_the_session_itself() {
+    let sessions = SessionWindows::of_inactivity_gap_and_grace(Duration::from_millis(10), Duration::from_secs(1));
+    for cache in CACHES {
+        let driver = builder(|b| {
+            b.stream("in", Consumed::with(Utf8, Utf8))
+                .group_by_key()
+                .windowed_by(sessions)
+                .count(Materialized::named("sessions"))
+                .group_by(|_, count| ("all".to_owned(), count), Grouped::with(Utf8, I64))
+                .reduce(|sum, count| sum + count, |sum, count| sum - count, Materialized::named("total"))
+                .to_stream()
+                .to("out", Produced::with(Utf8, I64));
+        })
+        .caching(cache)
+        .build()
+        .unwrap();
+        let input = driver.input("in", Utf8, Utf8);
+        for time in [0, 100, 105] {
+            input.pipe("k", "x", time).unwrap();
+        }
+        assert_eq!(driver.store("total", Utf8, I64).all(), kvs(&[("all", 3)]));
+        // [100, 100] goes, then [100, 105] comes.
+        let told: &[i64] = if cache == 0 { &[1, 2, 1, 3] } else { &[1, 2, 3] };
+        assert_eq!(driver.output("out", Utf8, I64).read_values(), told);
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod cache;
+mod cogroup;
 mod dedup;
 mod driver;
 mod dsl;

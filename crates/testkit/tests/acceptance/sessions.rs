@@ -128,7 +128,8 @@ fn b009_sessions_in_order_do_not_depend_on_other_keys() {
     }
 }
 
-/// A record that is in time may belong to a session that is closed: closing is about the session that it makes.
+/// A record that is in time may belong to a session that is closed: closing is about the session that it makes. Not so where
+/// final results are told: then what is closed may have been told of.
 #[test]
 fn a_record_in_time_finds_a_closed_session_that_is_a_gap_away() {
     let driver = joining(5, 0).build().unwrap();

@@ -191,6 +191,28 @@ fn b039_behind_a_cache_a_final_result_has_all_updates_of_its_window() {
     }
 }
 
+/// As above, where the cache is that of an aggregation of several streams: it is drained at another node than writes to it.
+#[test]
+fn b039_behind_the_cache_of_a_cogroup_a_final_result_has_all_updates_of_its_window() {
+    for caching in CACHES {
+        let driver = builder(|b| {
+            let table = grouped(b)
+                .cogroup(concat)
+                .windowed_by(TimeWindows::of_size_and_grace(ms(100), ms(30)))
+                .aggregate(String::new, Materialized::named("s").value(Utf8));
+            finals(table.suppress(until_closed()), TimeWindowed::new(Utf8, 100), Utf8);
+        });
+        let driver = driver.caching(caching).manual_commit().build().unwrap();
+        let input = driver.input("in", Utf8, Utf8);
+        for (key, value, time) in [("a", "1", 120), ("b", "2", 70), ("a", "3", 190)] {
+            input.send(key, value, time).unwrap();
+        }
+        driver.commit().unwrap();
+        let out = driver.output("out", TimeWindowed::new(Utf8, 100), Utf8);
+        assert_eq!(out.read_all().iter().map(text).collect::<Vec<_>>(), ["b[0,100)=2@70"], "caching: {caching}");
+    }
+}
+
 fn rows_waiting(metrics: &MetricsRegistry) -> Vec<(u64, u64, u64)> {
     let values = metrics.snapshot();
     let of = |gauge: Gauge| {

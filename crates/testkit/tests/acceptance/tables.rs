@@ -1,6 +1,8 @@
 //! Tables: the last value of each key, filtered and mapped; results' times.
 
-use millpond_topology::{Consumed, I64, Materialized, Nullable, Produced, Utf8};
+use millpond_topology::{
+    Consumed, I64, Materialized, Nullable, Produced, SessionWindowed, SessionWindows, TimeWindowed, TimeWindows, Utf8,
+};
 
 use crate::support::{BOTH, builder, driver, kvs, pipe};
 
@@ -91,6 +93,32 @@ fn b046_of_updates_out_of_order_the_last_one_wins() {
     assert_eq!(told, [(Some("new".to_owned()), 20), (Some("old".to_owned()), 10), (None, 15)]);
     driver.restart_without_state().unwrap();
     assert_eq!(rows.get("k"), None);
+}
+
+#[test]
+fn b047_a_window_has_the_latest_time_of_what_is_in_it_and_a_session_that_of_its_end() {
+    let ms = std::time::Duration::from_millis;
+    for cache in [0, 1 << 20] {
+        let driver = builder(|b| {
+            let grouped = b.stream("in", Consumed::with(Utf8, I64)).group_by_key();
+            let tumbling = grouped.clone().windowed_by(TimeWindows::of_size_and_grace(ms(10), ms(10)));
+            let produced = Produced::with(TimeWindowed::new(Utf8, 10), I64);
+            tumbling.count(Materialized::named("w")).to_stream().to("tumbling", produced);
+            let sessions = grouped.windowed_by(SessionWindows::of_inactivity_gap_and_grace(ms(5), ms(10)));
+            let produced = Produced::with(SessionWindowed(Utf8), Nullable(I64));
+            sessions.count(Materialized::named("s")).to_stream().to("sessions", produced);
+        })
+        .caching(cache)
+        .build()
+        .unwrap();
+        pipe(&driver, &[("k", 1, 8), ("k", 1, 3)]);
+        let told: Vec<_> = driver.records("tumbling").iter().map(|r| r.timestamp).collect();
+        assert_eq!(told, [8, 8]);
+        let told = driver.output("sessions", SessionWindowed(Utf8), Nullable(I64)).read_all();
+        let mut told: Vec<_> = told.iter().map(|r| (r.key.start, r.key.end, r.value, r.timestamp)).collect();
+        told[1..].sort();
+        assert_eq!(told, [(8, 8, Some(1), 8), (3, 8, Some(2), 8), (8, 8, None, 8)]);
+    }
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millpond_topology::{
-    BuildError, Builder, Consumed, Deletes, EmitStrategy, Grouped, GroupedStream, I64, Materialized, Nullable,
-    Produced, Repartitioned, SessionWindows, SlidingWindows, Stream, Table, TableKind, TimeWindows, Topology, Upserts,
-    Utf8, Windowed, WindowedStream,
+    BufferConfig, BuildError, Builder, CogroupedStream, Consumed, Deletes, EmitStrategy, Grouped, GroupedStream, I64,
+    Materialized, Nullable, Produced, Repartitioned, SessionWindows, SlidingWindows, Stream, Suppressed, Table,
+    TableKind, TimeWindows, Topology, Upserts, Utf8, Windowed, WindowedStream,
 };
 
 use crate::plan::{
@@ -139,6 +139,26 @@ impl Build<'_> {
             Op::Regroup { of, by, f, fold, .. } => Node::Upserts(self.regroup(step, of, (by, f), fold)),
             Op::Window { of, by, windows, fold, on_close, .. } => self.window(step, (of, by), windows, fold, on_close),
             Op::Late { of } => Node::Stream(self.late[&of].clone()),
+            Op::Cogroup { ref inputs, windows, fold, .. } => self.cogroup(step, inputs, windows, fold),
+            Op::Suppress { of, limit: Some(limit) } => {
+                let until =
+                    Suppressed::until_time_limit(ms(limit), BufferConfig::unbounded()).named(format!("x{step}"));
+                match &self.nodes[of] {
+                    Node::Upserts(table) => Node::Upserts(table.clone().suppress(until)),
+                    Node::Deletes(table) => Node::Deletes(table.clone().suppress(until)),
+                    Node::WindowUpserts(table) => Node::WindowUpserts(table.clone().suppress(until)),
+                    Node::WindowDeletes(table) => Node::WindowDeletes(table.clone().suppress(until)),
+                    _ => panic!("step {of} is no table"),
+                }
+            }
+            Op::Suppress { of, limit: None } => {
+                let until = Suppressed::until_window_closes(BufferConfig::unbounded()).named(format!("x{step}"));
+                Node::WindowUpserts(match &self.nodes[of] {
+                    Node::WindowUpserts(table) => table.clone().suppress(until),
+                    Node::WindowDeletes(table) => table.clone().suppress(until),
+                    _ => panic!("step {of} has no windows"),
+                })
+            }
         }
     }
 
@@ -163,10 +183,43 @@ impl Build<'_> {
     }
 
     fn grouped(&self, of: StepId, by: Option<KeyFn>) -> GroupedStream<String, i64> {
-        let (stream, grouped) = (self.stream(of), Grouped::with(Utf8, I64));
-        match by {
-            Some(key) => stream.group_by(move |k, v| key.of(k, None, *v), grouped),
-            None => stream.group_by_key_with(grouped),
+        group(self.stream(of), by, Grouped::with(Utf8, I64))
+    }
+
+    fn cogroup(
+        &self,
+        step: StepId,
+        inputs: &[(StepId, Option<KeyFn>, ValueFn)],
+        windows: Option<Windows>,
+        fold: Fold,
+    ) -> Node {
+        let add = |f: ValueFn| move |so_far: i64, _: &String, v: &i64| fold.step(so_far, f.of(*v));
+        let mut cogrouped: Option<CogroupedStream<String, i64>> = None;
+        for (n, (of, by, f)) in inputs.iter().enumerate() {
+            let named = Grouped::named(format!("g{step}-{n}")).key(Utf8).value(I64);
+            let grouped = group(self.stream(*of), *by, named);
+            cogrouped = Some(match cogrouped {
+                None => grouped.cogroup(add(*f)),
+                Some(before) => before.cogroup(grouped, add(*f)),
+            });
+        }
+        let (cogrouped, kept) = (cogrouped.expect("there are inputs"), self.materialized(step));
+        let begin = move || fold.initial();
+        match windows {
+            None => Node::Upserts(cogrouped.aggregate(begin, kept)),
+            Some(Windows { shape: Shape::Time { size, advance }, grace }) => {
+                let windows = TimeWindows::of_size_and_grace(ms(size), ms(grace)).advance_by(ms(advance));
+                Node::WindowUpserts(cogrouped.windowed_by(windows).aggregate(begin, kept))
+            }
+            Some(Windows { shape: Shape::Sliding { difference }, grace }) => {
+                let windows = SlidingWindows::of_time_difference_and_grace(ms(difference), ms(grace));
+                Node::WindowUpserts(cogrouped.windowed_by(windows).aggregate(begin, kept))
+            }
+            Some(Windows { shape: Shape::Session { gap }, grace }) => {
+                let windows = SessionWindows::of_inactivity_gap_and_grace(ms(gap), ms(grace));
+                let merge = |_: &String, left: i64, right: i64| left.wrapping_add(right);
+                Node::WindowDeletes(cogrouped.windowed_by(windows).aggregate(begin, merge, kept))
+            }
         }
     }
 
@@ -192,8 +245,12 @@ impl Build<'_> {
         match &self.nodes[of] {
             Node::Upserts(table) => Node::Upserts(table.clone().map_values_materialized(map, kept)),
             Node::Deletes(table) => Node::Deletes(table.clone().map_values_materialized(map, kept)),
-            Node::WindowUpserts(table) => Node::WindowUpserts(table.clone().map_values(map)),
-            Node::WindowDeletes(table) => Node::WindowDeletes(table.clone().map_values(map)),
+            Node::WindowUpserts(table) => {
+                Node::WindowUpserts(table.clone().map_values_materialized(map, Materialized::default().value(I64)))
+            }
+            Node::WindowDeletes(table) => {
+                Node::WindowDeletes(table.clone().map_values_materialized(map, Materialized::default().value(I64)))
+            }
             _ => panic!("step {of} is no table"),
         }
     }
@@ -230,7 +287,6 @@ impl Build<'_> {
         fold: Fold,
         on_close: Option<u64>,
     ) -> Node {
-        let ms = |n: i64| Duration::from_millis(n.unsigned_abs());
         let emit = on_close.map_or(EmitStrategy::on_window_update(), |every| {
             EmitStrategy::on_window_close().at_most_every(Duration::from_millis(every))
         });
@@ -304,6 +360,17 @@ impl Build<'_> {
             Node::Stream(stream) => stream.clone().to(&topic, Produced::with(Utf8, I64)),
             node => of_table!(node, table => shown(table.clone()).to(&topic, Produced::with(Utf8, Nullable(I64)))),
         }
+    }
+}
+
+fn ms(millis: i64) -> Duration {
+    Duration::from_millis(millis.unsigned_abs())
+}
+
+fn group(stream: Stream<String, i64>, by: Option<KeyFn>, grouped: Grouped<String, i64>) -> GroupedStream<String, i64> {
+    match by {
+        Some(key) => stream.group_by(move |k, v| key.of(k, None, *v), grouped),
+        None => stream.group_by_key_with(grouped),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::plan::{Fold, Input, KeyFn, Kind, Op, Plan, Pred, RowFold, Shape, StepId, ValueFn, Windows, kinds};
+use crate::plan::{Fold, Input, KeyFn, Kind, Op, Plan, Pred, RowFold, Shape, StepId, ValueFn, Windows, closing, kinds};
 
 /// No input is at this time or later.
 pub(crate) const END_OF_TIME: i64 = 200;
@@ -34,7 +34,7 @@ fn op(rng: &mut Rng, steps: &[Op]) -> Option<Op> {
     let (streams, tables, windows) = (of_kind(Kind::Stream), of_kind(Kind::Table), of_kind(Kind::Windows));
     let stream = rng.choice(&streams).copied();
     let table = rng.choice(&[tables, windows].concat()).copied();
-    Some(match rng.u8(0..32) {
+    Some(match rng.u8(0..38) {
         0 => source(rng),
         1..4 => stateless(rng, stream?),
         4 => Op::Merge { left: stream?, right: *rng.choice(&streams)? },
@@ -63,6 +63,12 @@ fn op(rng: &mut Rng, steps: &[Op]) -> Option<Op> {
             Op::ToStream { of: table?, key }
         }
         24..31 => window(rng, stream?),
+        31..33 => cogroup(rng, &streams)?,
+        33..35 => Op::Suppress { of: table?, limit: Some(rng.i64(0..30)) },
+        35..37 => {
+            let closing: Vec<StepId> = (0..steps.len()).filter(|step| closing(steps, *step).is_some()).collect();
+            Op::Suppress { of: *rng.choice(&closing)?, limit: None }
+        }
         _ => Op::Late { of: (0..steps.len()).rev().find(|step| matches!(steps[*step], Op::Window { .. }))? },
     })
     // A stream that is merged with itself says nothing, and would be one edge twice.
@@ -82,8 +88,8 @@ fn branch(rng: &mut Rng, steps: &[Op], kinds: &[Kind]) -> Option<Op> {
     (!steps.contains(&branch)).then_some(branch)
 }
 
-fn window(rng: &mut Rng, of: StepId) -> Op {
-    let shape = match rng.u8(0..4) {
+fn shape(rng: &mut Rng) -> Shape {
+    match rng.u8(0..4) {
         0 => {
             let size = rng.i64(1..15);
             Shape::Time { size, advance: size }
@@ -94,7 +100,23 @@ fn window(rng: &mut Rng, of: StepId) -> Op {
         }
         2 => Shape::Sliding { difference: rng.i64(0..12) },
         _ => Shape::Session { gap: rng.i64(0..10) },
+    }
+}
+
+fn cogroup(rng: &mut Rng, streams: &[StepId]) -> Option<Op> {
+    let mut input = || Some((*rng.choice(streams)?, rng.bool().then(|| key_fn(rng)), value_fn(rng)));
+    let inputs = vec![input()?, input()?];
+    // Each input has a time of its own, which begins anew with the task: so nothing may be late.
+    let windows = rng.bool().then(|| Windows { shape: shape(rng), grace: 2 * END_OF_TIME });
+    let fold = match windows {
+        Some(Windows { shape: Shape::Session { .. }, .. }) => Fold::Sum,
+        _ => *rng.choice(&[Fold::Sum, Fold::Digest])?,
     };
+    Some(Op::Cogroup { inputs, windows, fold, cached: rng.bool() })
+}
+
+fn window(rng: &mut Rng, of: StepId) -> Op {
+    let shape = shape(rng);
     // So that nothing is late, or some records are.
     let grace = if rng.bool() { 2 * END_OF_TIME } else { *rng.choice(&[0, 1, 5, 20]).unwrap_or(&0) };
     // How sessions are merged says nothing of the order of their records.

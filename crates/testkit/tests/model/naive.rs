@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use crate::draw::END_OF_TIME;
 use crate::known::{Known, World};
 use crate::partition::partition;
-use crate::plan::{Fold, Input, KeyFn, Op, Plan, RowFold, Shape, StepId, ValueFn, Window, Windows};
-use crate::windows::{Windowed, finals, open, windowed};
+use crate::plan::{Fold, Input, KeyFn, Op, Plan, Pred, RowFold, Shape, StepId, ValueFn, Window, Windows, closing};
+use crate::windows::{Windowed, finals, open, seen, windowed};
 
 /// A record of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub(crate) type Rows = BTreeMap<RowKey, (i64, i64)>;
 pub(crate) struct Seen {
     pub(crate) records: Vec<Rec>,
     pub(crate) known: Known,
-    /// The repartition topics on the way, by the steps that made them.
-    pub(crate) via: Vec<StepId>,
+    /// The repartition topics on the way, by the steps that made them, and the number of the steps' input.
+    pub(crate) via: Vec<(StepId, usize)>,
     /// The key may be another than the one that the partition was chosen by.
     pub(crate) rekeyed: bool,
     /// The records that came too late for the step's windows.
@@ -67,6 +67,13 @@ pub(crate) struct WindowRows {
 }
 
 impl Seen {
+    /// The same, of which nothing is known.
+    fn unknown(mut self) -> Self {
+        (self.known, self.known_late) = (Known::Nothing, Known::Nothing);
+        self.windows.iter_mut().for_each(|windows| windows.known = Known::Nothing);
+        self
+    }
+
     /// Whether all rows that there have been are there in the end.
     fn all_rows_stay(&self) -> bool {
         let rows = self.rows();
@@ -137,18 +144,13 @@ impl Of<'_> {
             // All of it: a branch takes what is its own.
             Op::Split { of, .. } => self.each(&seen[*of], seen[*of].known, |rec| vec![rec.clone()]),
             Op::Branch { of, nth } => self.branch(&seen[*of], *of, *nth),
-            Op::Repartition { of } => self.repartition(&seen[*of]),
+            Op::Repartition { of } => self.repartition(&seen[*of], 0),
             Op::ToTable { of, .. } => {
-                let of = self.together(&seen[*of], None);
+                let of = self.together(&seen[*of], None, 0);
                 Seen { known: self.updates(of.known.latest()), ..of }
             }
-            Op::Aggregate { of, by, fold, .. } => self.fold(&self.together(&seen[*of], *by), *fold),
-            Op::FilterRows { of, pred, .. } => {
-                let known = self.updates(seen[*of].known.of_rows());
-                self.each(&seen[*of], known, |rec| {
-                    vec![Rec { value: rec.value.filter(|value| pred.holds(&rec.key, *value)), ..rec.clone() }]
-                })
-            }
+            Op::Aggregate { of, by, fold, .. } => self.fold(&self.together(&seen[*of], *by, 0), *fold),
+            Op::FilterRows { of, pred, .. } => self.filter_rows(&seen[*of], *pred, self.plan.knows_old(*of)),
             Op::MapRows { of, f, .. } => {
                 let known = self.updates(seen[*of].known.of_rows());
                 self.each(&seen[*of], known, |rec| vec![Rec { value: rec.value.map(|v| f.of(v)), ..rec.clone() }])
@@ -165,11 +167,33 @@ impl Of<'_> {
             }
             Op::Regroup { of, by, f, fold, .. } => self.regroup(&seen[*of], *by, *f, *fold),
             Op::Window { of, by, windows, fold, on_close, .. } => {
-                let of = self.together(&seen[*of], *by);
+                let of = self.together(&seen[*of], *by, 0);
+                let all = self.windowed(of.clone(), *windows, *fold);
                 match on_close {
-                    None => self.windowed(of, *windows, *fold),
-                    Some(every) => self.closed(&of, &self.windowed(of.clone(), *windows, *fold), *windows, *every),
+                    None => all,
+                    Some(every) if *every > 0 && self.world.breaks => all.unknown(),
+                    Some(every) => self.closed(&of, &all, *windows, *every),
                 }
+            }
+            Op::Cogroup { inputs, windows, fold, .. } => {
+                let inputs = inputs.iter().enumerate().map(|(n, (of, by, f))| {
+                    let mut input = self.together(&seen[*of], *by, n);
+                    for rec in &mut input.records {
+                        rec.value = rec.value.map(|value| f.of(value));
+                        rec.at.push(n);
+                    }
+                    input
+                });
+                let all = inputs.reduce(|left, right| self.merge(&left, &right)).expect("there are inputs");
+                match windows {
+                    None => self.fold(&all, *fold),
+                    Some(windows) => self.windowed(all, *windows, *fold),
+                }
+            }
+            Op::Suppress { of, limit: Some(limit) } => self.held_back(&seen[*of], *limit),
+            Op::Suppress { of, limit: None } => {
+                let windows = closing(&self.plan.steps, *of).expect("a table of windows");
+                self.held_until_closed(&seen[*of], windows)
             }
             Op::Late { of } => {
                 let of = &seen[*of];
@@ -255,16 +279,16 @@ impl Of<'_> {
     }
 
     /// The same records behind a repartition topic.
-    fn repartition(&self, of: &Seen) -> Seen {
+    fn repartition(&self, of: &Seen, nth: usize) -> Seen {
         let known = of.known.repartitioned(self.world.partitions, of.rekeyed);
-        let via = [&of.via[..], &[self.step]].concat();
+        let via = [&of.via[..], &[(self.step, nth)]].concat();
         Seen { via, rekeyed: false, ..self.each(of, known, |rec| vec![rec.clone()]) }
     }
 
     /// The same records, those of one key in one partition; under another key if one is given.
-    fn together(&self, of: &Seen, by: Option<KeyFn>) -> Seen {
+    fn together(&self, of: &Seen, by: Option<KeyFn>, nth: usize) -> Seen {
         let of = by.map_or_else(|| of.clone(), |key| self.under(of, key));
-        if of.rekeyed { self.repartition(&of) } else { self.each(&of, of.known, |rec| vec![rec.clone()]) }
+        if of.rekeyed { self.repartition(&of, nth) } else { self.each(&of, of.known, |rec| vec![rec.clone()]) }
     }
 
     /// A table of what each key's values amount to. A row has the time of the latest record in it.
@@ -278,6 +302,20 @@ impl Of<'_> {
         };
         let records = of.records.iter().enumerate().map(|(n, rec)| update(n, rec)).collect();
         Seen { records, known, ..of.clone() }
+    }
+
+    /// The rows that the predicate holds for; the others are deleted. If it is known what rows were before, nothing is said of
+    /// those that were not there before either.
+    fn filter_rows(&self, of: &Seen, pred: Pred, knows_old: bool) -> Seen {
+        let known = self.updates(of.known.of_rows());
+        let holds = |rec: &Rec| rec.value.filter(|value| pred.holds(&rec.key, *value));
+        let mut filtered = self.each(of, known, |rec| vec![Rec { value: holds(rec), ..rec.clone() }]);
+        if knows_old {
+            let all = filtered.records.clone();
+            let says_something = |n: usize| all[n].value.is_some() || rows(&all[..n]).contains_key(&all[n].row());
+            filtered.records = (0..all.len()).filter(|n| says_something(*n)).map(|n| all[n].clone()).collect();
+        }
+        filtered
     }
 
     /// A table of what the rows amount to that belong to each group. A change tells the group that the row was in, if it is
@@ -304,7 +342,7 @@ impl Of<'_> {
         Seen {
             records,
             known,
-            via: [&of.via[..], &[self.step]].concat(),
+            via: [&of.via[..], &[(self.step, 0)]].concat(),
             rekeyed: false,
             late: vec![],
             known_late: Known::Nothing,
@@ -329,7 +367,7 @@ impl Of<'_> {
         };
         let late_known = if of.known == Known::Total { Known::Total } else { known.min(Known::PerKey) };
         let (known, known_late) = (self.updates(certain(updates_known)), certain(late_known));
-        let rows = WindowRows { rows: rows(&updates), open: open(&of.records, &updates, windows), known };
+        let rows = WindowRows { rows: rows(&updates), open: seen(&of.records, &updates, windows), known };
         Seen { records: updates, known, late, known_late, windows: Some(rows), ..of }
     }
 
@@ -346,6 +384,44 @@ impl Of<'_> {
         };
         let records = finals(&of.records, &all.records, windows, self.step);
         Seen { records, known, ..all.clone() }
+    }
+
+    /// Of the windows of a table those that have closed, each with its final result. Time is what the updates bring, and comes to
+    /// the same as that of the records behind them.
+    fn held_until_closed(&self, of: &Seen, windows: Windows) -> Seen {
+        // The last updates come even through a cache; only when is not known.
+        let known = if of.known <= Known::Values { Known::Nothing } else { Known::PerKey };
+        let (rows, open) = (of.rows(), open(&of.records, &of.records, windows, 0));
+        let is_final = |(n, rec): &(usize, &Rec)| {
+            let is_last = !of.records[n + 1..].iter().any(|later| later.row() == rec.row());
+            is_last && rows.contains_key(&rec.row()) && !open.contains(&rec.row())
+        };
+        let finals = of.records.iter().enumerate().filter(is_final).map(|(_, rec)| rec.clone()).collect();
+        let finals = Seen { records: finals, ..of.clone() };
+        self.each(&finals, known, |rec| vec![rec.clone()])
+    }
+
+    /// A row's updates wait until so much time has passed since the first of those that have not come out. Then the last comes.
+    fn held_back(&self, of: &Seen, limit: i64) -> Seen {
+        let known = if of.known == Known::Total { Known::Total } else { Known::Nothing };
+        let (mut records, mut waiting) = (Vec::new(), Vec::<(i64, Rec)>::new());
+        for (n, rec) in of.records.iter().enumerate() {
+            let same_task = |other: &Rec| other.part == rec.part;
+            let time = of.records[..=n].iter().filter(|other| same_task(other)).map(|other| other.time).max();
+            match waiting.iter_mut().find(|(_, other)| same_task(other) && other.row() == rec.row()) {
+                Some((_, waits)) => *waits = rec.clone(),
+                None => waiting.push((rec.time, rec.clone())),
+            }
+            let is_due = |since: i64, other: &Rec| same_task(other) && time.is_some_and(|time| since + limit <= time);
+            let mut due: Vec<(i64, Rec)> =
+                waiting.iter().filter(|(since, other)| is_due(*since, other)).cloned().collect();
+            waiting.retain(|(since, other)| !is_due(*since, other));
+            due.sort_by_key(|(since, rec)| (*since, rec.row()));
+            for (nth, (_, due)) in due.into_iter().enumerate() {
+                records.push(Rec { at: [&rec.at[..], &[self.step, nth]].concat(), ..due });
+            }
+        }
+        Seen { records, known, late: vec![], windows: None, ..of.clone() }
     }
 
     /// What is known of the updates of the step's table.

@@ -105,6 +105,18 @@ pub(crate) enum Op {
     Late {
         of: StepId,
     },
+    /// Several grouped streams into one aggregate, each with its own function of the values.
+    Cogroup {
+        inputs: Vec<(StepId, Option<KeyFn>, ValueFn)>,
+        windows: Option<Windows>,
+        fold: Fold,
+        cached: bool,
+    },
+    /// Holds updates back: for so many milliseconds of event time, or until their windows close.
+    Suppress {
+        of: StepId,
+        limit: Option<i64>,
+    },
 }
 
 /// Windows of a stream's records. All is in milliseconds.
@@ -168,7 +180,9 @@ impl Op {
             | Self::ToStream { of, .. }
             | Self::Regroup { of, .. }
             | Self::Window { of, .. }
-            | Self::Late { of } => vec![of],
+            | Self::Late { of }
+            | Self::Suppress { of, .. } => vec![of],
+            Self::Cogroup { ref inputs, .. } => inputs.iter().map(|(of, ..)| *of).collect(),
         }
     }
 
@@ -176,7 +190,9 @@ impl Op {
     pub(crate) fn kind(&self, kinds: &[Kind]) -> Kind {
         match self {
             Self::Split { preds, .. } => Kind::Branches(preds.len() + 1),
-            Self::FilterRows { of, .. } | Self::MapRows { of, .. } => kinds[*of],
+            Self::FilterRows { of, .. } | Self::MapRows { of, .. } | Self::Suppress { of, .. } => kinds[*of],
+            Self::Cogroup { windows: None, .. } => Kind::Table,
+            Self::Cogroup { .. } => Kind::Windows,
             Self::Table { .. } | Self::ToTable { .. } | Self::Aggregate { .. } | Self::Regroup { .. } => Kind::Table,
             Self::Window { .. } => Kind::Windows,
             _ => Kind::Stream,
@@ -192,7 +208,11 @@ impl Op {
     pub(crate) fn is_kept(&self) -> bool {
         match *self {
             Self::Table { kept, .. } | Self::FilterRows { kept, .. } | Self::MapRows { kept, .. } => kept,
-            Self::ToTable { .. } | Self::Aggregate { .. } | Self::Regroup { .. } | Self::Window { .. } => true,
+            Self::ToTable { .. }
+            | Self::Aggregate { .. }
+            | Self::Regroup { .. }
+            | Self::Window { .. }
+            | Self::Cogroup { .. } => true,
             _ => false,
         }
     }
@@ -206,7 +226,8 @@ impl Op {
             | Self::ToTable { cached, .. }
             | Self::Aggregate { cached, .. }
             | Self::Regroup { cached, .. }
-            | Self::Window { cached, .. } => cached,
+            | Self::Window { cached, .. }
+            | Self::Cogroup { cached, .. } => cached,
             _ => false,
         }
     }
@@ -225,15 +246,33 @@ pub(crate) fn kinds(steps: &[Op]) -> Vec<Kind> {
     steps.iter().fold(Vec::new(), |kinds, op| [&kinds[..], &[op.kind(&kinds)]].concat())
 }
 
+/// The windows of a table whose updates can wait until these close: an aggregation, or one that is made of it row by row.
+pub(crate) fn closing(steps: &[Op], table: StepId) -> Option<Windows> {
+    match &steps[table] {
+        Op::Window { windows, on_close: None, .. } | Op::Cogroup { windows: Some(windows), .. } => Some(*windows),
+        Op::MapRows { of, .. } => closing(steps, *of),
+        _ => None,
+    }
+}
+
 impl Plan {
     /// Whether a step's rows are in a store: where they are kept, or something needs to know what they were before.
     pub(crate) fn has_store(&self, step: StepId) -> bool {
         self.steps[step].is_kept() || (self.steps[step].is_source() && self.rows_are_asked_for(step))
     }
 
+    /// Whether it is known, of an update of a step's table, what the row was before.
+    pub(crate) fn knows_old(&self, step: StepId) -> bool {
+        match &self.steps[step] {
+            Op::FilterRows { of, kept: false, .. } | Op::MapRows { of, kept: false, .. } => self.knows_old(*of),
+            Op::Suppress { of, .. } => self.knows_old(*of),
+            _ => self.has_store(step),
+        }
+    }
+
     fn rows_are_asked_for(&self, step: StepId) -> bool {
         let asks = |(at, op): (StepId, &Op)| match op {
-            Op::Regroup { of, .. } => *of == step,
+            Op::Regroup { of, .. } | Op::Suppress { of, .. } => *of == step,
             Op::FilterRows { of, .. } | Op::MapRows { of, .. } => {
                 *of == step && !op.is_kept() && self.rows_are_asked_for(at)
             }

@@ -12,7 +12,7 @@ use millpond_topology::{I64, Nullable, Utf8, Windowed};
 
 use crate::build::topology;
 use crate::known::World;
-use crate::plan::{Input, Op, Plan, Shape, StepId, Windows, input_topic, output_topic, row_key, store_name};
+use crate::plan::{Input, Op, Plan, Shape, StepId, input_topic, output_topic, row_key, store_name};
 
 /// What happens to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Run {
 impl Run {
     /// One task, no caches, each record on its own.
     pub(crate) fn plain() -> Self {
-        let world = World { partitions: 1, caching: None };
+        let world = World { partitions: 1, caching: None, breaks: false };
         Self { world, batch: 1, guarantee: Guarantee::AtLeastOnce, tick: 0, breaks: Vec::new() }
     }
 
@@ -56,13 +56,23 @@ impl Run {
         };
         let mut one = || (rng.usize(0..inputs), *rng.choice(kinds).unwrap_or(&Break::Restart));
         let breaks = [one(), one(), one()].to_vec();
-        Self { batch: rng.usize(1..6), guarantee, tick: *rng.choice(&[0, 300]).unwrap_or(&0), breaks, ..Self::plain() }
+        let world = World { breaks: true, ..Self::plain().world };
+        Self {
+            world,
+            batch: rng.usize(1..6),
+            guarantee,
+            tick: *rng.choice(&[0, 300]).unwrap_or(&0),
+            breaks,
+            ..Self::plain()
+        }
     }
 
     /// One task with caches, of any size.
     pub(crate) fn cached(rng: &mut Rng, inputs: usize) -> Self {
         let caching = Some(*rng.choice(&[300, 1_000, 1 << 20]).unwrap_or(&300));
-        Self { world: World { partitions: 1, caching }, batch: rng.usize(2..12), ..Self::restless(rng, inputs) }
+        let mut run = Self { batch: rng.usize(2..12), ..Self::restless(rng, inputs) };
+        run.world.caching = caching;
+        run
     }
 
     /// Several partitions, with caches or without.
@@ -157,7 +167,9 @@ fn outcome(driver: &Driver, plan: &Plan) -> Result<Outcome, String> {
     let mut stores = BTreeMap::new();
     for (step, op) in plan.steps.iter().enumerate() {
         match *op {
-            Op::Window { windows, .. } => drop(stores.insert(step, window_rows(driver, step, windows.shape)?)),
+            Op::Window { windows, .. } | Op::Cogroup { windows: Some(windows), .. } => {
+                drop(stores.insert(step, window_rows(driver, step, windows.shape)?))
+            }
             _ if op.is_kept() => drop(stores.insert(step, rows(driver, step)?)),
             _ => {}
         }

@@ -150,14 +150,20 @@ fn sessions(records: &[Rec], windows: Windows, gap: i64, fold: Fold, step: StepI
     Windowed { updates, late, certain: true }
 }
 
-/// The rows of windows that are open when all records have come.
-pub(crate) fn open(records: &[Rec], updates: &[Rec], windows: Windows) -> Vec<RowKey> {
+/// The rows of windows that are open when all records have come, `later` milliseconds later.
+pub(crate) fn open(records: &[Rec], updates: &[Rec], windows: Windows, later: i64) -> Vec<RowKey> {
     let is_open = |update: &&Rec| {
         let end = records.iter().rposition(|rec| rec.part == update.part);
-        let time = end.map_or(i64::MIN, |n| time_at(records, n));
-        update.window.is_some_and(|window| !windows.is_closed(window, time))
+        let time = end.map_or(0, |n| time_at(records, n));
+        update.window.is_some_and(|window| !windows.is_closed(window, time + later))
     };
     updates.iter().filter(is_open).map(Rec::row).collect()
+}
+
+/// The rows of windows that everybody finds in their store: where a window's end belongs to it, only its own operator sees it in
+/// its last millisecond.
+pub(crate) fn seen(records: &[Rec], updates: &[Rec], windows: Windows) -> Vec<RowKey> {
+    open(records, updates, windows, i64::from(!matches!(windows.shape, Shape::Time { .. })))
 }
 
 /// The final results of the windows that have closed, each when its time has come: in the order of the windows' times, then of

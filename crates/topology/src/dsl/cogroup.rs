@@ -391,6 +391,7 @@ fn merge<K: 'static, A: 'static>(
     spec.keeps_key = keeps_key;
     spec.old = OldValues { passes: true, ..OldValues::default() };
     let mut graph = at.graph();
+    graph.copartitioned.push(spec.parents.clone());
     let node = graph.add::<Record<K, Change<A>>, Record<K, Change<A>>>(spec);
     if let Some(entry) = graph.stores.get_mut(store) {
         entry.owner = Some(node);

@@ -106,7 +106,7 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         let usual = within.saturating_mul(2).saturating_add(Duration::from_millis(1));
         let retention = match materialized.kept {
             Kept::AsNeeded => usual,
-            Kept::Retention(given) if given > within => given,
+            Kept::Retention(given) if millis(given) > millis(within) => given,
             Kept::Retention(given) => {
                 let message = format!(
                     "the store `{name}` has a retention of {given:?}, but duplicates are looked for within {within:?}; make \

@@ -10,7 +10,7 @@ use crate::dsl::options::{Grouped, Materialized};
 use crate::dsl::repartition::Cut;
 use crate::dsl::row_store::declare_store;
 use crate::dsl::stream::missing;
-use crate::dsl::table::{Table, TableKind, Upserts};
+use crate::dsl::table::{Table, TableKind, TableParts, Upserts};
 use crate::error::Result;
 use crate::graph::{NodeSpec, OldValues};
 use crate::names::prefix;
@@ -75,7 +75,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     /// // How many people live in each city.
     /// builder
     ///     .table("homes", Consumed::with(Utf8, Utf8))
-    ///     .group_by(|_person, city| (city, ()), Grouped::with(Utf8, Void))
+    ///     .group_by(|_person, city| (city, 1), Grouped::with(Utf8, I64))
     ///     .count(Materialized::named("inhabitants"))
     ///     .to_stream()
     ///     .to("inhabitants", Produced::with(Utf8, I64));
@@ -103,8 +103,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         select: SelectFn<K, V, L, W>,
         grouped: Grouped<L, W>,
     ) -> GroupedTable<L, W> {
-        let versioned = self.is_versioned();
-        let (mut at, row) = self.into_rows();
+        let TableParts { mut at, value: row, versioned, .. } = self.into_parts();
         at.name = grouped.name.clone().or(at.name);
         let name = at.next_name(prefix::TABLE_SELECT);
         let key = at.serde(grouped.key, || missing("key", "group_by", &name, "Grouped"));

@@ -321,11 +321,12 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         let (key_coder, value_coder) = (Coder::key(key.clone()), Coder::value(value.clone()));
         let with_headers = at.graph().format == StoreFormat::Headers;
         let window_end = U::window_end;
+        let tells_finals = wait.is_final();
         let spec = SuppressSpec { wait, room, window_end, key: key_coder, value: value_coder, store, with_headers };
         let build: Build = Arc::new(move |b| Ok(Built::node(SuppressNode::build(&spec, b)?)));
         let mut spec = NodeSpec::processor(name, vec![at.node], build);
         spec.stores = vec![store];
-        spec.awaits_drain = true;
+        (spec.awaits_drain, spec.tells_finals) = (true, tells_finals);
         spec.old = OldValues { asks: true, passes: true, gives: false };
         let node = at.graph().add::<Record<K, Change<V>>, Record<K, Change<V>>>(spec);
         Table::of_parts(TableParts {

@@ -87,12 +87,15 @@ pub struct Table<K: 'static, V: 'static, D = Deletes> {
     kind: PhantomData<fn() -> D>,
 }
 
-/// What a table is made of, but for the store of its rows.
+/// What operators need of a table.
 pub(crate) struct TableParts<K: 'static, V: 'static> {
     pub(crate) at: At,
+    /// The serdes, as far as they are known.
     pub(crate) key: Option<AnySerde<K>>,
     pub(crate) value: Option<AnySerde<V>>,
+    /// Earlier versions of rows are told of, too: only the latest one is what the row is now.
     pub(crate) versioned: bool,
+    /// When its windows are closed, if its keys have such.
     pub(crate) closing: Option<Closing>,
 }
 
@@ -281,7 +284,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         Stream { at: self.at.moved(node), rekeyed: false, key: self.key, value: self.value.map(D::serde) }
     }
 
-    /// Where the table is, the serdes that are known, and when its windows close if it has some.
+    /// What operators need of a table.
     pub(crate) fn into_parts(self) -> TableParts<K, V> {
         let Self { at, key, value, versioned, closing, .. } = self;
         TableParts { at, key, value, versioned, closing }
@@ -291,16 +294,6 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     pub(crate) fn of_parts(parts: TableParts<K, V>) -> Self {
         let TableParts { at, key, value, versioned, closing } = parts;
         Self { at, key, value, rows: None, versioned, closing, kind: PhantomData }
-    }
-
-    /// Where the table is, and its value's serde if that is known.
-    pub(crate) fn into_rows(self) -> (At, Option<AnySerde<V>>) {
-        (self.at, self.value)
-    }
-
-    /// Whether earlier versions of rows are told of, too: only where they are the latest ones are they what the table is now.
-    pub(crate) fn is_versioned(&self) -> bool {
-        self.versioned
     }
 
     fn filtered(self, row: RowFn<K, V, V>, materialized: Option<Materialized<K, V>>) -> Table<K, V, Deletes> {

@@ -8,15 +8,17 @@ use millpond::broker::At;
 
 use crate::events::{Events, ms};
 use crate::outputs::{assert_exact, assert_nothing_lost, assert_strictly_increasing};
-use crate::world::{CHANGELOG, Instance, World, is_slow, wait_for};
+use crate::world::{CHANGELOGS, Instance, World, is_slow, wait_for};
 
 /// `state.flush.interval.ms` of these tests, and the commit interval, in milliseconds.
 const FLUSH_INTERVAL: i64 = 2_000;
 const COMMIT_INTERVAL: i64 = 100;
-/// The tasks that have state: one per partition.
-const STATEFUL: usize = 4;
-/// All tasks: two sub-topologies of four partitions.
-const TASKS: usize = 8;
+/// The tasks that have state: the totals of each partition, the hours, the legs. The hours have two stores.
+const STATEFUL: usize = 6;
+/// The changelogs' partitions.
+const LOGS: usize = 7;
+/// All tasks: two sub-topologies of four partitions, two of one.
+const TASKS: usize = 10;
 
 /// How often, and how much of it with a transaction open.
 fn kills() -> (u32, usize) {
@@ -112,16 +114,19 @@ struct Killed {
 impl Killed {
     fn look(world: &World, instance: &Instance) -> Self {
         // What the killed process had handed to its sockets may still arrive.
-        let mut before = Vec::new();
+        let mut before = BTreeMap::new();
         let ends = wait_for("the log's end to stand still", || {
-            let ends = world.ends(CHANGELOG, At::End);
+            let of = |log: (&'static str, i32)| {
+                let ends = (0..).zip(world.ends(log, At::End));
+                ends.map(move |(p, end): (i32, _)| (format!("{}-{p}", log.0), end))
+            };
+            let ends: BTreeMap<_, _> = CHANGELOGS.into_iter().flat_map(of).collect();
             let still = before == ends;
             before.clone_from(&ends);
             std::thread::sleep(Duration::from_millis(50));
             still.then_some(ends)
         });
-        let ends = (0..).zip(ends).map(|(p, end): (i32, _)| (format!("{CHANGELOG}-{p}"), end));
-        Self { events: instance.events(), ends: ends.collect() }
+        Self { events: instance.events(), ends }
     }
 
     /// What it would have stood for at the latest after a kill now, by its own word.
@@ -138,7 +143,7 @@ fn check_restart(killed: &Killed, restarted: &Events, guarantee: &str, report: &
     // The first plan of each counts.
     let planned: BTreeMap<_, _> =
         restarted.of("planned").rev().map(|e| (e["changelog"].as_str().unwrap(), e)).collect();
-    assert_eq!(planned.len(), STATEFUL, "{planned:?}");
+    assert_eq!(planned.len(), LOGS, "{planned:?}");
     let (mut reread, mut bound) = (0, 0);
     for (changelog, plan) in planned {
         let (from, until) = (plan["from"].as_i64().unwrap(), plan["until"].as_i64().unwrap());

@@ -15,12 +15,27 @@ use crate::expected;
 
 /// How long anything may take that is bound to happen.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
-/// The changelog of the only store.
+/// The changelog of the totals.
 pub(crate) const CHANGELOG: &str = "flights-carrier-totals-changelog";
-/// All topics that the application writes to, with four partitions each.
-pub(crate) const WRITTEN: [&str; 3] = [CHANGELOG, "flights-by-carrier-repartition", "carrier-totals"];
-/// The partitions of each topic.
-pub(crate) const PARTITIONS: i32 = 4;
+/// All changelogs, with their partitions.
+pub(crate) const CHANGELOGS: [(&str, i32); 4] = [
+    (CHANGELOG, 4),
+    ("flights-hourly-departures-changelog", 1),
+    ("flights-departures-in-time-changelog", 1),
+    ("flights-plane-legs-changelog", 1),
+];
+/// The other topics that the application writes to.
+const WRITTEN: [(&str, i32); 6] = [
+    ("flights-by-carrier-repartition", 4),
+    ("flights-by-plane-repartition", 1),
+    ("carrier-totals", 4),
+    ("hourly-departures", 4),
+    ("plane-legs", 4),
+    ("late-flights", 4),
+];
+/// Those that must be there before it starts.
+pub(crate) const GIVEN: [&str; 6] =
+    ["flights", "flights-ordered", "carrier-totals", "hourly-departures", "plane-legs", "late-flights"];
 
 /// Whether the full forms are asked for.
 pub(crate) fn is_slow() -> bool {
@@ -103,9 +118,7 @@ impl World {
 
     pub(crate) fn await_topics(&self) {
         let mut admin = self.admin();
-        wait_for("the topics", || {
-            admin.describe(&["flights", "carrier-totals"]).unwrap().iter().all(Option::is_some).then_some(())
-        });
+        wait_for("the topics", || admin.describe(&GIVEN).unwrap().iter().all(Option::is_some).then_some(()));
     }
 
     /// An instance of the application, with a state directory and a file of events by its name.
@@ -132,14 +145,15 @@ impl World {
     }
 
     /// The ends of all partitions of a topic.
-    pub(crate) fn ends(&self, topic: &str, at: At) -> Vec<Offset> {
-        let of: Vec<_> = (0..PARTITIONS).map(|partition| (topic, partition, at)).collect();
+    pub(crate) fn ends(&self, (topic, partitions): (&str, i32), at: At) -> Vec<Offset> {
+        let of: Vec<_> = (0..partitions).map(|partition| (topic, partition, at)).collect();
         self.admin().offsets(&of).unwrap().into_iter().map(Result::unwrap).collect()
     }
 
     /// Whether a transaction is open in any partition that the application writes to.
     pub(crate) fn has_open_transaction(&self) -> bool {
-        WRITTEN.iter().any(|topic| self.ends(topic, At::StableEnd) != self.ends(topic, At::End))
+        let mut written = CHANGELOGS.into_iter().chain(WRITTEN);
+        written.any(|topic| self.ends(topic, At::StableEnd) != self.ends(topic, At::End))
     }
 }
 

@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use millpond_example_flights::data::{Data, Input};
 use millpond_example_flights::error::Result;
 use millpond_example_flights::flight::{Flight, Totals};
-use millpond_example_flights::show::{TotalsByCarrier, to_json};
+use millpond_example_flights::show::TotalsByCarrier;
 use tempfile::TempDir;
 
 use crate::expected;
@@ -54,10 +54,41 @@ fn january_is_what_an_independent_count_says() {
         *of = of.add(&flight);
     }
     assert_eq!((rows, totals.len()), (27_004, 16));
-    assert_eq!(totals, expected::totals(&expected::text(Path::new(expected::JANUARY))));
-    assert_eq!(to_json(&totals).unwrap(), crate::JANUARY_JSON);
-    let read: TotalsByCarrier = serde_json::from_str(crate::JANUARY_JSON).unwrap();
-    assert_eq!(read, totals, "what is printed is JSON");
+    let expected = expected::carriers(&expected::text(Path::new(expected::JANUARY)), 1);
+    assert_eq!(serde_json::to_value(totals).unwrap(), expected);
+}
+
+/// The figures of the data's page, by the means of the tests.
+#[track_caller]
+fn figures(text: &str) -> [usize; 6] {
+    let results = expected::results(text, 1);
+    let rows = |part: &str| results[part].as_object().unwrap().values().cloned().collect::<Vec<_>>();
+    let hours =
+        rows("hourly").iter().flat_map(|hours| hours.as_object().unwrap().values().cloned()).collect::<Vec<_>>();
+    let left = hours.iter().map(|hour| hour["departures"].as_u64().unwrap()).sum::<u64>();
+    let sessions = rows("legs").iter().flat_map(|sessions| sessions.as_array().unwrap().clone()).collect::<Vec<_>>();
+    let legs = sessions.iter().map(|session| session["legs"].as_u64().unwrap()).sum::<u64>();
+    let late = results["late"].as_u64().unwrap();
+    let n = |n: u64| usize::try_from(n).unwrap();
+    [n(left), n(legs), n(late), hours.len(), rows("legs").len(), sessions.len()]
+}
+
+#[test]
+fn the_figures_of_the_page_are_the_files() {
+    let january = figures(&expected::text(Path::new(expected::JANUARY)));
+    assert_eq!(january, [26_483, 26_483, 23_459, 1_763, 3_141, 23_698]);
+    if let Ok(file) = Input::find(&Data::Year) {
+        let year = figures(&expected::text(Path::new(&file.to_string())));
+        assert_eq!(year, [328_521, 328_521, 289_395, 21_105, 4_037, 293_787]);
+    }
+}
+
+/// The order of `flights-ordered`.
+#[test]
+fn the_file_is_in_the_order_of_the_schedule() {
+    let flights = Input::find(&Data::January).unwrap().flights().unwrap();
+    let scheduled = flights.map(|flight| flight.unwrap().scheduled_ms).collect::<Vec<_>>();
+    assert!(scheduled.is_sorted());
 }
 
 #[test]
@@ -68,6 +99,7 @@ fn a_row_is_a_flight() {
     assert_eq!(left.event_time(), 1_357_035_420_000, "the departure");
     assert_eq!((left.tailnum.as_deref(), left.dep_delay_min), (Some("N14228"), Some(2)));
     assert_eq!(cancelled.event_time(), 1_357_035_300_000, "the schedule");
+    assert!(left.has_left() && !cancelled.has_left());
     assert_eq!((&cancelled.tailnum, cancelled.departed_ms, cancelled.dep_delay_min), (&None, None, None));
 
     let json = serde_json::to_string(left).unwrap();

@@ -16,9 +16,12 @@ use millpond_example_flights::lag::{Lag, LagMeter};
 use millpond_example_flights::load::{Replayed, create_topics, replay};
 use millpond_example_flights::options::ReplayOptions;
 use millpond_example_flights::ports::Ports;
-use millpond_example_flights::show::{to_json, totals};
+use millpond_example_flights::show::results;
+use millpond_example_flights::topology::{hours, sessions};
 
 use crate::expected;
+
+const HOUR: i64 = 3_600_000;
 
 fn options(rate: Option<u32>, repeat: u32) -> ReplayOptions {
     ReplayOptions { data: Data::January, repeat, rate }
@@ -33,17 +36,17 @@ fn create(broker: &EmbeddedBroker, name: &str, partitions: i32, configs: &[(&str
     broker.admin().unwrap().create_topics(&[topic]).unwrap().remove(0).unwrap();
 }
 
-/// Writes to `carrier-totals`, in a transaction that is committed or left open.
-fn write_totals(broker: &EmbeddedBroker, id: &str, records: &[(&str, Option<&str>)], commit: bool) {
+/// Writes to a topic of results, in a transaction that is committed or left open.
+fn write(broker: &EmbeddedBroker, id: &str, topic: &str, records: &[(&[u8], Option<&str>)], commit: bool) {
     let mut producer = broker.producer(&ProducerOptions::transactional(id)).unwrap();
     producer.init(Duration::from_secs(1)).unwrap();
-    let topic = producer.topic("carrier-totals");
+    let topic = producer.topic(topic);
     for (key, value) in records {
         let record = Outgoing {
             topic,
-            partition: partition_for_key(key.as_bytes(), 4),
+            partition: partition_for_key(key, 4),
             timestamp: 0,
-            key: Some(key.as_bytes()),
+            key: Some(key),
             value: value.map(str::as_bytes),
             headers: &[],
             tag: 0,
@@ -58,6 +61,13 @@ fn write_totals(broker: &EmbeddedBroker, id: &str, records: &[(&str, Option<&str
     }
 }
 
+/// The key of a window, as the application writes it.
+fn window(serde: impl Serde<Windowed<String>>, key: &str, start: i64, end: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    serde.encode(&Windowed { key: key.to_owned(), start, end }, &mut bytes).unwrap();
+    bytes
+}
+
 fn value(flights: u64) -> String {
     format!(r#"{{"flights":{flights},"cancelled":0,"dep_delay_min_sum":-{flights},"distance_mi_sum":1}}"#)
 }
@@ -70,27 +80,49 @@ fn january_arrives_whole_by_flight_number_and_at_its_time() {
     replay_all(&broker, &options(None, 1), &Ports::default(), &replayed).unwrap();
     assert_eq!((replayed.records(), replayed.is_complete()), (27_004, true));
 
+    let mut seen = BTreeMap::<u32, usize>::new();
+    read(&broker, "flights", 4, |record| {
+        let flight: Flight = serde_json::from_slice(record.value.unwrap()).unwrap();
+        assert_eq!(record.key.unwrap(), flight.number().as_bytes());
+        assert_eq!(record.timestamp, flight.event_time());
+        assert_eq!(record.source.0, partition_for_key(flight.number().as_bytes(), 4).unsigned_abs());
+        *seen.entry(record.source.0).or_default() += 1;
+    });
+    assert_eq!(seen.values().sum::<usize>(), 27_004);
+    assert!(seen.len() == 4 && seen.values().all(|records| *records > 5_000), "spread over all: {seen:?}");
+}
+
+#[test]
+fn the_ordered_copy_is_the_file_by_origin() {
+    let broker = EmbeddedBroker::new();
+    create_topics(&broker).unwrap();
+    replay_all(&broker, &options(None, 1), &Ports::default(), &Replayed::default()).unwrap();
+    let mut file = Input::find(&Data::January).unwrap().flights().unwrap();
+    read(&broker, "flights-ordered", 1, |record| {
+        let flight: Flight = serde_json::from_slice(record.value.unwrap()).unwrap();
+        assert_eq!(record.key.unwrap(), flight.origin.as_bytes());
+        assert_eq!(record.timestamp, flight.event_time());
+        assert_eq!(flight, file.next().unwrap().unwrap());
+    });
+    assert!(file.next().is_none(), "all of it");
+}
+
+/// All records that are committed in a topic's partitions.
+fn read(broker: &EmbeddedBroker, topic: &str, partitions: i32, mut take: impl FnMut(millpond::broker::Record<'_>)) {
     let mut consumer = broker.consumer(&Isolation::ReadCommitted.into()).unwrap();
-    let ends = (0..4).map(|partition| ("flights", partition, At::StableEnd)).collect::<Vec<_>>();
+    let ends = (0..partitions).map(|partition| (topic, partition, At::StableEnd)).collect::<Vec<_>>();
     let ends = broker.admin().unwrap().offsets(&ends).unwrap().into_iter().map(|end| end.unwrap());
     let mut left = ends.sum::<i64>();
-    assert_eq!(left, 27_004);
-    for partition in 0..4_i32 {
+    for partition in 0..partitions {
         let source = Source(partition.unsigned_abs());
-        consumer.assign(&[Change::Add { source, topic: "flights", partition, from: 0 }]).unwrap();
+        consumer.assign(&[Change::Add { source, topic, partition, from: 0 }]).unwrap();
     }
-    let mut seen = BTreeMap::<u32, usize>::new();
     while left > 0 {
         for record in consumer.poll(Duration::from_secs(1)).unwrap().iter() {
-            let flight: Flight = serde_json::from_slice(record.value.unwrap()).unwrap();
-            assert_eq!(record.key.unwrap(), flight.number().as_bytes());
-            assert_eq!(record.timestamp, flight.event_time());
-            assert_eq!(record.source.0, partition_for_key(flight.number().as_bytes(), 4).unsigned_abs());
-            *seen.entry(record.source.0).or_default() += 1;
+            take(record);
             left -= 1;
         }
     }
-    assert!(seen.len() == 4 && seen.values().all(|records| *records > 5_000), "spread over all: {seen:?}");
 }
 
 #[test]
@@ -102,7 +134,8 @@ fn the_lag_counts_what_no_group_has_committed() {
     assert_eq!(meter.measure().unwrap(), Lag::default(), "not known while a source is yet to be created");
 
     create(&broker, "flights-by-carrier-repartition", 4, &[]);
-    assert_eq!(meter.measure().unwrap(), Lag { processed: 0, remaining: 27_004, is_complete: false });
+    create(&broker, "flights-by-plane-repartition", 1, &[]);
+    assert_eq!(meter.measure().unwrap(), Lag { processed: 0, remaining: 2 * 27_004, is_complete: false });
 }
 
 #[test]
@@ -167,33 +200,71 @@ fn a_signal_ends_a_slow_replay() {
 #[test]
 fn a_missing_topic_is_named() {
     let broker = EmbeddedBroker::new();
-    let error = totals(&broker, &Ports::default().stop).unwrap_err().report();
+    let error = results(&broker, &Ports::default().stop).unwrap_err().report();
     assert!(error.contains("topic=`carrier-totals`") && error.contains("replay the flights first"), "{error}");
     let error = replay_all(&broker, &options(None, 1), &Ports::default(), &Replayed::default()).unwrap_err().report();
-    assert!(error.contains("topic=`flights`"), "{error}");
+    assert!(error.contains("topics=`flights,flights-ordered`"), "{error}");
 }
 
 #[test]
-fn totals_are_the_last_committed_values_in_order() {
+fn results_are_the_last_committed_values_in_order() {
     let (broker, stop) = (EmbeddedBroker::new(), Ports::default().stop);
     create_topics(&broker).unwrap();
-    assert_eq!(to_json(&totals(&broker, &stop).unwrap()).unwrap(), "{\n}\n");
+    let empty = "{\n  \"carriers\": {},\n  \"hourly\": {},\n  \"legs\": {},\n  \"late\": 0\n}\n";
+    assert_eq!(results(&broker, &stop).unwrap().to_json().unwrap(), empty);
 
     let [one, two, three] = [1, 2, 3].map(value);
-    write_totals(&broker, "a", &[("UA", Some(&one)), ("AA", Some(&one)), ("XX", Some(&one)), ("UA", Some(&two))], true);
-    write_totals(&broker, "b", &[("XX", None)], true);
-    write_totals(&broker, "c", &[("UA", Some(&three))], false);
-    let json = to_json(&totals(&broker, &stop).unwrap()).unwrap();
-    assert_eq!(json, format!("{{\n  \"AA\": {one},\n  \"UA\": {two}\n}}\n"));
+    let records: [(&[u8], _); 4] =
+        [(b"UA", Some(&*one)), (b"AA", Some(&*one)), (b"XX", Some(&*one)), (b"UA", Some(&*two))];
+    write(&broker, "a", "carrier-totals", &records, true);
+    write(&broker, "b", "carrier-totals", &[(b"XX", None)], true);
+    write(&broker, "c", "carrier-totals", &[(b"UA", Some(&three))], false);
+
+    let [ten, eleven] = [10, 11]
+        .map(|hour| window(hours(), "EWR", 1_356_998_400_000 + hour * HOUR, 1_356_998_400_000 + (hour + 1) * HOUR));
+    let departures = r#"{"departures":2,"delay_min_sum":-3}"#;
+    write(&broker, "d", "hourly-departures", &[(&eleven, Some(departures)), (&ten, Some(departures))], true);
+
+    // Of two sessions that became one the parts are deleted, wherever that stands.
+    let [first, second, both] = [(5, 5), (9, 9), (5, 9)].map(|(from, to)| window(sessions(), "N1", from, to));
+    let (leg, legs) = (r#"{"legs":1,"miles":10}"#, r#"{"legs":2,"miles":20}"#);
+    write(&broker, "e", "plane-legs", &[(&first, Some(leg)), (&second, Some(leg))], true);
+    write(&broker, "f", "plane-legs", &[(&both, Some(legs)), (&first, None), (&second, None)], true);
+    write(&broker, "g", "late-flights", &[(b"EWR", Some("{}")), (b"EWR", Some("{}"))], true);
+
+    let expected = format!(
+        r#"{{
+  "carriers": {{
+    "AA": {one},
+    "UA": {two}
+  }},
+  "hourly": {{
+    "EWR": {{
+      "2013-01-01T10:00:00Z": {departures},
+      "2013-01-01T11:00:00Z": {departures}
+    }}
+  }},
+  "legs": {{
+    "N1": [{{"from":5,"to":9,"legs":2,"miles":20}}]
+  }},
+  "late": 2
+}}
+"#
+    );
+    let results = results(&broker, &stop).unwrap();
+    assert_eq!(results.to_json().unwrap(), expected);
+    assert_eq!(results.summary(), "2 carriers; 2 hours at 1 airports; 1 sessions of 1 planes; 2 late flights");
 }
 
 #[test]
 fn a_foreign_record_is_named_by_its_place_alone() {
-    let broker = EmbeddedBroker::new();
-    create_topics(&broker).unwrap();
-    write_totals(&broker, "a", &[("UA", Some("secret"))], true);
-    let error = totals(&broker, &Ports::default().stop).unwrap_err().report();
-    let partition = partition_for_key(b"UA", 4);
-    assert!(error.contains(&format!("topic=`carrier-totals` partition=`{partition}` offset=`0`")), "{error}");
-    assert!(!error.contains("secret") && !error.contains("UA"), "{error}");
+    for (topic, key) in [("carrier-totals", &b"UA"[..]), ("hourly-departures", b"UA"), ("plane-legs", b"UA")] {
+        let broker = EmbeddedBroker::new();
+        create_topics(&broker).unwrap();
+        write(&broker, "a", topic, &[(key, Some("secret"))], true);
+        let error = results(&broker, &Ports::default().stop).unwrap_err().report();
+        let partition = partition_for_key(key, 4);
+        assert!(error.contains(&format!("topic=`{topic}` partition=`{partition}` offset=`0`")), "{error}");
+        assert!(!error.contains("secret") && !error.contains("UA"), "{error}");
+    }
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output};
 
+use crate::assert_january;
+
 fn flights(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_flights")).args(arguments).output().unwrap()
 }
@@ -14,7 +16,7 @@ fn refused(arguments: &[&str], code: i32, part: &str) {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
     assert!(said.contains(part), "{arguments:?}: {said}");
-    assert!(output.stdout.is_empty(), "{arguments:?}: the standard output is for the totals");
+    assert!(output.stdout.is_empty(), "{arguments:?}: the standard output is for the results");
 }
 
 #[test]
@@ -68,23 +70,25 @@ fn rocks_without_its_feature_names_the_way_to_it() {
 #[test]
 fn the_demo_prints_january_and_nothing_else_to_the_standard_output() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("totals.json");
+    let file = folder.path().join("results.json");
     let output = flights(&["demo", "--json", file.to_str().unwrap()]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), crate::JANUARY_JSON);
-    assert_eq!(fs::read_to_string(file).unwrap(), crate::JANUARY_JSON);
-    let last = said.lines().last().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_january(&printed);
+    assert_eq!(fs::read_to_string(file).unwrap(), printed);
+    let [.., last, summary] = &said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(summary.starts_with("16 carriers; "), "{said}");
     assert!(last.contains("replayed=27004 processed=27004 lag=0") && last.contains("top=UA:4637,B6:4427"), "{said}");
     assert!(!said.contains('\x1b'), "no terminal, no cursor: {said}");
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_named_after_the_totals_are_printed() {
-    let output = flights(&["demo", "--json", "/nowhere/totals.json"]);
+fn a_file_that_cannot_be_written_is_named_after_the_results_are_printed() {
+    let output = flights(&["demo", "--json", "/nowhere/results.json"]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), crate::JANUARY_JSON);
-    assert!(String::from_utf8(output.stderr).unwrap().contains("/nowhere/totals.json"));
+    assert_january(&String::from_utf8(output.stdout).unwrap());
+    assert!(String::from_utf8(output.stderr).unwrap().contains("/nowhere/results.json"));
 }
 
 #[cfg(unix)]
@@ -107,7 +111,7 @@ fn an_engine_with_files_without_a_state_directory_takes_one_and_removes_it() {
     for engine in engines {
         let output = flights(&["demo", "--engine", engine]);
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), crate::JANUARY_JSON, "{said}");
+        assert_january(&String::from_utf8(output.stdout).unwrap());
         let folder =
             said.lines().find_map(|line| line.strip_prefix("state is in ")?.strip_suffix(", removed at the end"));
         assert!(!std::path::Path::new(folder.unwrap()).exists(), "{said}");

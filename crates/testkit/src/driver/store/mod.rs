@@ -98,8 +98,11 @@ impl<K: 'static, V: 'static> Look<K, V> {
             };
         }
         let what = || format!("a value of topic=`{topic}`");
-        let row =
-            |((key, _), value): ((Vec<u8>, i32), Vec<u8>)| Ok((key, try_decode(&*self.value, Some(&value), &what)?));
+        let row = |((key, _), value): ((Vec<u8>, i32), Vec<u8>)| {
+            let bytes =
+                rows::logged_value(self.def.kind, &value).map_err(|e| format!("{} is damaged: {e:?}", what()))?;
+            Ok((key, try_decode(&*self.value, Some(bytes), &what)?))
+        };
         rows.into_iter().map(row).collect()
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct SuppressNode<K, V> {
     behind_cache: bool,
     /// Behind a cache: the greatest event time of the updates that came since.
     seen: Option<i64>,
+    /// The last call in which that changed, and what it was before.
+    seen_before: (u64, Option<i64>),
     outs: Outs<Record<K, Change<V>>>,
 }
 
@@ -69,6 +71,7 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
             wants_old: b.wants_old,
             behind_cache: b.behind_cache,
             seen: None,
+            seen_before: (0, None),
             outs: b.outs()?,
         })
     }
@@ -85,11 +88,21 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
             return Ok(());
         }
         if self.behind_cache {
-            self.seen = self.seen.max(Some(record.timestamp));
+            self.see(cx, self.seen.max(Some(record.timestamp)));
             return Ok(());
         }
         let reached = self.wait.reached(record.timestamp).max(released.unwrap_or(i64::MIN));
         self.let_through(cx, reached)
+    }
+
+    /// Notes what has been seen, so that it can be taken back.
+    fn see(&mut self, cx: &mut TaskCx<'_>, seen: Option<i64>) {
+        let call = cx.task.call;
+        if self.seen_before.0 != call {
+            self.seen_before = (call, self.seen);
+            cx.changed(self.node);
+        }
+        self.seen = seen;
     }
 
     /// Puts an update into the buffer; false if its key is null.
@@ -170,7 +183,7 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
         let Some(seen) = self.seen else { return Ok(()) };
         let released = cx.port.released(self.buffer.store).unwrap_or(i64::MIN);
         self.let_through(cx, self.wait.reached(seen).max(released))?;
-        self.seen = None;
+        self.see(cx, None);
         Ok(())
     }
 
@@ -188,7 +201,7 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
         }
         if self.behind_cache {
             // Caches may hold back what belongs to it.
-            self.seen = self.seen.max(Some(time));
+            self.see(cx, self.seen.max(Some(time)));
             cx.port.request_commit();
             return Ok(());
         }
@@ -208,6 +221,10 @@ impl<K: 'static, V: 'static> Node<Record<K, Change<V>>> for SuppressNode<K, V> {
         let done = match event {
             Event::Punctuate { .. } => self.silence(cx),
             Event::AllDrained => self.settle(cx),
+            Event::TakeBack => {
+                self.seen = self.seen_before.1;
+                Ok(())
+            }
             Event::Drained(_) | Event::SettleTimers { .. } => {
                 Err(Error::new(ErrorKind::Topology, "take an event").with("cause", "it is for another node"))
             }

@@ -32,7 +32,7 @@ impl Wait {
     }
 
     /// What is let through is final: said once, and not of rows that are gone.
-    pub(super) fn is_final(self) -> bool {
+    pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::WindowCloses(_))
     }
 

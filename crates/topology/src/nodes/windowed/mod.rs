@@ -40,6 +40,9 @@ pub(crate) trait WindowedAggregation<K, V, A>: Send + 'static {
     /// keys' bytes. Reads nothing if there can be none.
     fn closed(&mut self, cx: &mut TaskCx<'_>, released: Option<i64>, close: i64) -> Result<Vec<Final<K, A>>>;
 
+    /// What it remembers of its rows may be wrong, since a record has failed.
+    fn forget(&mut self);
+
     /// What a drained entry of the store stands for; none if its row neither is there nor was when it was forwarded last.
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>>;
 }
@@ -65,6 +68,14 @@ impl Emission {
     }
 }
 
+/// See [`WindowedNode`].
+#[derive(Clone, Copy)]
+struct Before {
+    call: u64,
+    close: i64,
+    next_look: i64,
+}
+
 /// The longest time between two looks at the wall clock (milliseconds).
 const LOOK: i64 = 1000;
 
@@ -84,6 +95,8 @@ pub(crate) struct WindowedNode<K, V, A, R> {
     emission: Emission,
     /// From when on (wall clock) closed windows are looked for again.
     next_look: i64,
+    /// The last call in which one of these two moved, and what they were before.
+    before: Before,
     late: Option<Child<Record<K, V>>>,
     /// Other nodes put into the same store, each at a time of its own. So the time of this one does not outlive it.
     shares_store: bool,
@@ -109,7 +122,22 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
         let (late, outs) = (b.side()?, b.outs()?);
         let (name, node) = (b.name.clone(), b.node);
         let (next_look, shares_store) = (i64::MIN, false);
-        Ok(Self { name, node, store, rows, value, closing, close, emission, next_look, late, shares_store, outs })
+        let before = Before { call: 0, close, next_look };
+        Ok(Self {
+            name,
+            node,
+            store,
+            rows,
+            value,
+            closing,
+            close,
+            emission,
+            next_look,
+            before,
+            late,
+            shares_store,
+            outs,
+        })
     }
 
     pub(crate) fn sharing_its_store(self) -> Self {
@@ -142,11 +170,22 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
         Ok(())
     }
 
+    /// Before something of this call is noted: how it was, should the call fail.
+    #[inline]
+    fn remember(&mut self, cx: &mut TaskCx<'_>) {
+        let call = cx.task.call;
+        if self.before.call != call {
+            self.before = Before { call, close: self.close, next_look: self.next_look };
+            cx.changed(self.node);
+        }
+    }
+
     /// The operator's time is at least this.
     #[inline]
     fn move_time(&mut self, cx: &mut TaskCx<'_>, time: i64) {
         let close = self.closing.close_at(time);
         if close > self.close {
+            self.remember(cx);
             self.close = close;
             if self.emission.on_close.is_none() && !self.shares_store {
                 cx.port.release(self.store, close);
@@ -161,6 +200,7 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
         if self.close == i64::MIN || released.is_some_and(|released| released >= self.close) {
             return Ok(());
         }
+        self.remember(cx);
         self.next_look = cx.port.wall_time().saturating_add(interval);
         for Final { key, value, timestamp } in self.rows.closed(cx, released, self.close)? {
             let value = Change { new: Some(value), old: None };
@@ -190,6 +230,11 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
                 None => Ok(()),
             },
             Event::Punctuate { .. } => self.tick(cx),
+            Event::TakeBack => {
+                (self.close, self.next_look) = (self.before.close, self.before.next_look);
+                self.rows.forget();
+                Ok(())
+            }
             Event::SettleTimers { .. } | Event::AllDrained => Err(Error::new(ErrorKind::Topology, "take an event")),
         }
     }

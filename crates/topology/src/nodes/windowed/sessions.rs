@@ -26,6 +26,8 @@ pub(crate) struct SessionRows<K, A, F> {
     /// Updates are forwarded when they are drained, not when they are made.
     cached: bool,
     wants_old: bool,
+    /// Somebody forwards what is closed as final.
+    tells_finals: bool,
     first_end: FirstEnd,
     /// The bytes of the key at hand: what is forwarded meanwhile may use the task's buffers.
     key: Vec<u8>,
@@ -75,6 +77,7 @@ impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
             reuse: serdes.key().identity().is_same(b.origin),
             cached: b.port.cached(store),
             wants_old: b.wants_old,
+            tells_finals: b.tells_finals,
             serdes,
             store,
             gap,
@@ -175,8 +178,10 @@ where
     ) -> Result<bool> {
         self.write_key(cx, &record.key)?;
         self.find(cx, record.timestamp)?;
-        // A store may keep what is closed for longer. It is final, and belongs to nothing any more.
-        self.found.retain(|session| !self.closing.is_closed(session.end, close));
+        if self.tells_finals || to.is_none() {
+            // What is closed may have been told of. It is final, and belongs to nothing any more.
+            self.found.retain(|session| !self.closing.is_closed(session.end, close));
+        }
         let (mut start, mut end) = (record.timestamp, record.timestamp);
         for session in &self.found {
             (start, end) = (start.min(session.start), end.max(session.end));
@@ -233,6 +238,10 @@ where
         closed.sort_by_key(|row| (row.key.end, row.key.start));
         self.first_end = FirstEnd(first);
         Ok(closed)
+    }
+
+    fn forget(&mut self) {
+        self.first_end = FirstEnd::UNKNOWN;
     }
 
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {

@@ -255,6 +255,10 @@ where
         Ok(closed)
     }
 
+    fn forget(&mut self) {
+        self.first_end = FirstEnd::UNKNOWN;
+    }
+
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {
         self.drained_row(entry)
     }
