@@ -263,7 +263,7 @@ pub(crate) struct Row {
 pub(crate) enum KvRow {
     Plain(Row),
     /// Of a store that only joins have.
-    OfJoin(JoinRow),
+    OfJoin(#[expect(dead_code, reason = "its fields are known, and no more")] JoinRow),
 }
 
 #[derive(Clone, Debug, Deserialize)]

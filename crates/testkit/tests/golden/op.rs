@@ -75,11 +75,12 @@ pub(crate) enum Op {
         value: Kind,
     },
     GlobalTable {
-        topic: String,
-        #[serde(default)]
-        key: Kind,
-        #[serde(default)]
-        value: Kind,
+        #[serde(rename = "topic")]
+        _topic: String,
+        #[serde(rename = "key", default)]
+        _key: Kind,
+        #[serde(rename = "value", default)]
+        _value: Kind,
     },
     Filter {
         r#fn: Predicate,
@@ -139,7 +140,7 @@ pub(crate) enum Op {
         max_records: Option<u64>,
         when_full: Option<WhenFull>,
     },
-    Join(Join),
+    Join(#[expect(dead_code, reason = "its words are known, and no more")] Join),
     Process(Process),
     To {
         topic: String,
