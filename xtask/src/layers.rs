@@ -32,13 +32,13 @@ const TABLE: &[Row] = &[
     row("broker-api", NOTHING, NOTHING),
     // Implementations know their seam and nothing else.
     row("store-mem", &["store-api"], &["store-conformance"]),
-    // Its tests put the full stack over it, which `testkit` has; so they stand beside the engine's other tests, and what
-    // links C stays out of the tests of `testkit`.
+    // Its tests put the full stack over it, which `testkit` has, and random topologies; so they stand beside the engine's other
+    // tests, and what links C stays out of the tests of `testkit`.
     Row {
         name: "store-rocks",
         uses: &["store-api"],
         optional: NOTHING,
-        tests: &["store-conformance", "testkit"],
+        tests: &["runtime", "store-conformance", "testkit", "topology"],
         links_c: true,
     },
     row("store-conformance", &["store-api"], &["store-mem"]),

@@ -1,6 +1,9 @@
 //! Random topologies beside a naive model: whatever the caches, partitions, restarts and guarantees, the results are those
 //! that follow from the input by the definitions.
 //!
+//! What follows and what does not is said by `known.rs`; a run that shows a difference is made smaller before it is told of. The
+//! same runs over RocksDB are in `crates/store-rocks/tests/model.rs`.
+//!
 //! `MILLPOND_SEED=7` runs one seed, `MILLPOND_SEED=2000..9000` others; `MILLPOND_SLOW=1` ten times as many.
 
 #![expect(
@@ -32,8 +35,8 @@ fn random_topologies_agree_with_the_model() {
     println!("topics compared: {:?}\nstores compared: {:?}", compared.shown, compared.stores);
     if all {
         for known in [Known::Last, Known::Bag, Known::PerKey, Known::Total] {
-            assert!(compared.shown.get(&known).is_some_and(|n| *n > SEEDS / 2), "few topics are known by {known:?}");
+            assert!(compared.shown.get(&known).is_some_and(|n| *n > SEEDS / 8), "few topics are known by {known:?}");
         }
-        assert!(compared.shown[&Known::Nothing] < compared.shown.values().sum::<u64>() / 4, "little is known");
+        assert!(compared.shown[&Known::Nothing] < compared.shown.values().sum::<u64>() / 3, "little is known");
     }
 }

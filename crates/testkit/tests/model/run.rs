@@ -57,14 +57,7 @@ impl Run {
         let mut one = || (rng.usize(0..inputs), *rng.choice(kinds).unwrap_or(&Break::Restart));
         let breaks = [one(), one(), one()].to_vec();
         let world = World { breaks: true, ..Self::plain().world };
-        Self {
-            world,
-            batch: rng.usize(1..6),
-            guarantee,
-            tick: *rng.choice(&[0, 300]).unwrap_or(&0),
-            breaks,
-            ..Self::plain()
-        }
+        Self { world, batch: rng.usize(1..6), guarantee, tick: *rng.choice(&[0, 300]).unwrap_or(&0), breaks }
     }
 
     /// One task with caches, of any size.

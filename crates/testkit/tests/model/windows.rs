@@ -112,8 +112,11 @@ fn sliding_windows(records: &[Rec], windows: Windows, difference: i64, fold: Fol
 
 /// A record joins all open sessions of its key that are not farther away than the gap: they become one. What they were is told
 /// first.
+///
+/// A closed session may be as near, and be in the store still. Whether it is joined as well, where results come with updates, is
+/// the store's affair: then nothing is certain.
 fn sessions(records: &[Rec], windows: Windows, gap: i64, fold: Fold, step: StepId) -> Windowed {
-    let (mut updates, mut late) = (Vec::new(), Vec::new());
+    let (mut updates, mut late, mut certain) = (Vec::new(), Vec::new(), true);
     let mut all_sessions: Vec<Vec<usize>> = Vec::new();
     let bounds = |session: &[usize]| {
         let times = || session.iter().map(|n| records[*n].time);
@@ -124,9 +127,12 @@ fn sessions(records: &[Rec], windows: Windows, gap: i64, fold: Fold, step: StepI
         let touches = |session: &Vec<usize>| {
             let (start, end) = bounds(session);
             let near = start - gap <= rec.time && rec.time <= end + gap;
-            near && records[session[0]].key == rec.key && !windows.is_closed((start, end), time)
+            near && records[session[0]].key == rec.key
         };
-        let mut near: Vec<Vec<usize>> = all_sessions.iter().filter(|session| touches(session)).cloned().collect();
+        let is_open = |session: &Vec<usize>| !windows.is_closed(bounds(session), time);
+        certain &= all_sessions.iter().filter(|session| touches(session)).all(is_open);
+        let near = all_sessions.iter().filter(|session| touches(session) && is_open(session));
+        let mut near: Vec<Vec<usize>> = near.cloned().collect();
         near.sort_by_key(|session| bounds(session));
         let mut joined = [&near.concat()[..], &[n]].concat();
         joined.sort_unstable();
@@ -147,7 +153,7 @@ fn sessions(records: &[Rec], windows: Windows, gap: i64, fold: Fold, step: StepI
         all_sessions.retain(|session| !near.contains(session));
         all_sessions.push(joined);
     }
-    Windowed { updates, late, certain: true }
+    Windowed { updates, late, certain }
 }
 
 /// The rows of windows that are open when all records have come, `later` milliseconds later.
