@@ -33,6 +33,8 @@ struct Client {
     pending: Vec<Vec<u8>>,
     /// Whole answers that a flush still holds back.
     late: u32,
+    /// How many records may wait, if it has a bound.
+    room: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -84,6 +86,9 @@ impl Producer for Lent {
         if let Some(why) = client.failed.first().filter(|_| self.inner.transactional) {
             // The transaction takes no more records; the client says why, which is not about this one.
             return Err(why.error.clone());
+        }
+        if client.room.is_some_and(|room| client.waiting.len() >= room) {
+            return Ok(Sent::Full);
         }
         client.waiting.push((record.tag, record.value.unwrap().to_vec()));
         Ok(Sent::Queued)
@@ -232,6 +237,27 @@ fn a_report_that_is_told_again_is_dealt_with_once() {
     assert_eq!(asked.load(Ordering::Relaxed), 2);
     collector.committed();
     assert_eq!(client.lock().unwrap().written.len(), 4);
+}
+
+#[test]
+fn an_output_that_had_to_wait_for_room_is_asked_about() {
+    for guarantee in [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce] {
+        let (mut collector, client, asked) = skipping(guarantee);
+        client.lock().unwrap().room = Some(1);
+        let interval = |collector: &mut Collector| {
+            output(collector, b"small")?;
+            output(collector, LARGE)?;
+            output(collector, b"last")?;
+            collector.flush()
+        };
+        while let Err(error) = interval(&mut collector) {
+            assert_eq!(error.kind(), ErrorKind::Aborted, "{error:?}");
+            collector.abort().unwrap();
+        }
+        commit(&mut collector);
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "{guarantee:?}");
+        assert_eq!(client.lock().unwrap().written, [&b"small"[..], b"last"]);
+    }
 }
 
 #[test]
