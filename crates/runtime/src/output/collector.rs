@@ -115,15 +115,21 @@ impl Collector {
             self.flush()?;
         }
         let (tag, known) = match &mut self.watch {
-            Watch::Off => (record.tag, None),
-            Watch::Origins(origins) => (origins.keep(origin, sink), None),
+            Watch::Off | Watch::Origins(_) => (record.tag, None),
             Watch::Contents(contents) => {
                 let tag = contents.tag(record);
                 (tag, contents.known(tag))
             }
         };
         let refused = match known {
-            None => self.offer(&Outgoing { tag, ..*record })?,
+            // A full producer is flushed, and with its answers all origins are forgotten: each attempt keeps its own.
+            None => self.offer_by(|producer, watch| {
+                let tag = match watch {
+                    Watch::Origins(origins) => origins.keep(origin, sink),
+                    Watch::Off | Watch::Contents(_) => tag,
+                };
+                producer.send(&Outgoing { tag, ..*record })
+            })?,
             known => known,
         };
         let Some(error) = refused else { return Ok(()) };
@@ -144,9 +150,18 @@ impl Collector {
     /// Gives a record to the producer; answers why it is refused, if it is.
     #[inline]
     fn offer(&mut self, record: &Outgoing<'_>) -> Result<Option<broker::Error>> {
+        self.offer_by(|producer, _| producer.send(record))
+    }
+
+    /// The same for a record that is made anew for each attempt.
+    #[inline]
+    fn offer_by(
+        &mut self,
+        mut attempt: impl FnMut(&mut dyn Producer, &mut Watch) -> broker::Result<Sent>,
+    ) -> Result<Option<broker::Error>> {
         self.sent += 1;
         loop {
-            match self.producer.send(record) {
+            match attempt(&mut *self.producer, &mut self.watch) {
                 Ok(Sent::Queued) => return Ok(None),
                 Ok(Sent::Full) => self.flush()?,
                 Err(e) if e.kind() == broker::ErrorKind::Refused => return self.refused_at_once(e).map(Some),

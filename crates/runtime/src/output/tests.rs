@@ -33,6 +33,8 @@ struct Client {
     pending: Vec<Vec<u8>>,
     /// Whole answers that a flush still holds back.
     late: u32,
+    /// How many records may wait, if it has a bound.
+    room: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -84,6 +86,9 @@ impl Producer for Lent {
         if let Some(why) = client.failed.first().filter(|_| self.inner.transactional) {
             // The transaction takes no more records; the client says why, which is not about this one.
             return Err(why.error.clone());
+        }
+        if client.room.is_some_and(|room| client.waiting.len() >= room) {
+            return Ok(Sent::Full);
         }
         client.waiting.push((record.tag, record.value.unwrap().to_vec()));
         Ok(Sent::Queued)
@@ -145,16 +150,32 @@ fn record(value: &[u8]) -> Outgoing<'_> {
 }
 
 fn output(collector: &mut Collector, value: &[u8]) -> crate::Result {
+    output_at(collector, value, 1)
+}
+
+fn output_at(collector: &mut Collector, value: &[u8], timestamp: i64) -> crate::Result {
     let (node, topic) = ("sink".into(), "out".to_owned());
     let sink = Arc::new(SinkRoute { node, topic, id: TopicId(0), partitions: 1, tagged: false });
     let task = TaskId { sub_topology: 0, partition: 0 };
-    collector.send_output(&record(value), &sink, Origin { task, input: None })
+    collector.send_output(&Outgoing { timestamp, ..record(value) }, &sink, Origin { task, input: None })
 }
 
 fn commit(collector: &mut Collector) {
     let member = Member { group: "g".into(), member_id: "m".into(), instance_id: None, generation: 1 };
     assert!(matches!(collector.commit(&member, &[]), CommitOutcome::Committed));
     collector.committed();
+}
+
+/// Processes an interval until its transaction can be committed, or the error is not that it is to be done again.
+fn until_done(collector: &mut Collector, interval: &mut dyn FnMut(&mut Collector) -> crate::Result) -> crate::Result {
+    while let Err(error) = interval(collector) {
+        if error.kind() != ErrorKind::Aborted {
+            return Err(error);
+        }
+        collector.abort()?;
+    }
+    commit(collector);
+    Ok(())
 }
 
 #[test]
@@ -232,6 +253,53 @@ fn a_report_that_is_told_again_is_dealt_with_once() {
     assert_eq!(asked.load(Ordering::Relaxed), 2);
     collector.committed();
     assert_eq!(client.lock().unwrap().written.len(), 4);
+}
+
+#[test]
+fn an_output_that_had_to_wait_for_room_is_asked_about() {
+    for guarantee in [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce] {
+        let (mut collector, client, asked) = skipping(guarantee);
+        client.lock().unwrap().room = Some(1);
+        let mut interval = |collector: &mut Collector| {
+            output(collector, b"small")?;
+            output(collector, LARGE)?;
+            output(collector, b"last")?;
+            collector.flush()
+        };
+        until_done(&mut collector, &mut interval).unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "{guarantee:?}");
+        assert_eq!(client.lock().unwrap().written, [&b"small"[..], b"last"]);
+    }
+}
+
+#[test]
+fn a_record_may_have_many_refused_outputs() {
+    let (mut collector, client, asked) = skipping(Guarantee::ExactlyOnce);
+    let mut interval = |collector: &mut Collector| {
+        (0..20).try_for_each(|timestamp| output_at(collector, LARGE, timestamp))?;
+        output(collector, b"small")?;
+        collector.flush()
+    };
+    until_done(&mut collector, &mut interval).unwrap();
+    assert_eq!(client.lock().unwrap().written, [b"small"]);
+    assert!(asked.load(Ordering::Relaxed) >= 20);
+}
+
+#[test]
+fn a_refused_output_that_always_differs_is_given_up_beside_one_that_does_not() {
+    let (mut collector, client, _) = skipping(Guarantee::ExactlyOnce);
+    let mut rounds = 0;
+    let mut interval = |collector: &mut Collector| {
+        rounds += 1;
+        assert!(rounds < 100, "it is done again for ever");
+        output(collector, LARGE)?;
+        output_at(collector, LARGE, rounds)?;
+        collector.flush()
+    };
+    let error = until_done(&mut collector, &mut interval).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Record);
+    assert!(error.chain().contains("it differs each time it is made"), "{error:?}");
+    assert!(client.lock().unwrap().written.is_empty());
 }
 
 #[test]

@@ -140,10 +140,19 @@ impl Origins {
 pub(super) struct Contents {
     /// Seeded anew for each producer, so that nobody can make two outputs alike on purpose.
     hashes: DefaultHashBuilder,
-    refused: Vec<(u64, broker::Error)>,
-    /// Transactions that were given up because of an output that was not known, since one that was known has come again.
+    refused: Vec<Known>,
+    /// Transactions that were given up because of an output that was not known, since the last one of these came again for
+    /// the first time. An output that comes in each of them says nothing about the others.
     in_vain: u32,
     /// A known one has come: what it holds up should be committed soon.
+    met: bool,
+}
+
+/// An output that was refused.
+struct Known {
+    tag: u64,
+    error: broker::Error,
+    /// It has come again.
     met: bool,
 }
 
@@ -161,14 +170,17 @@ impl Contents {
 
     /// Why this output was refused before.
     pub(super) fn known(&mut self, tag: u64) -> Option<broker::Error> {
-        let (_, error) = self.refused.iter().find(|(known, _)| *known == tag)?;
-        (self.met, self.in_vain) = (true, 0);
-        Some(error.clone())
+        let known = self.refused.iter_mut().find(|known| known.tag == tag)?;
+        if !std::mem::replace(&mut known.met, true) {
+            self.in_vain = 0;
+        }
+        self.met = true;
+        Some(known.error.clone())
     }
 
     pub(super) fn remember(&mut self, tag: u64, error: &broker::Error) {
-        if !self.refused.iter().any(|(known, _)| *known == tag) {
-            self.refused.push((tag, error.clone()));
+        if !self.refused.iter().any(|known| known.tag == tag) {
+            self.refused.push(Known { tag, error: error.clone(), met: false });
         }
     }
 

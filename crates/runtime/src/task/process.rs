@@ -216,8 +216,10 @@ impl Task {
         if skipped {
             self.stream_time = stream_time;
         }
-        self.note_position(at, offset);
+        self.note_position(Some((at, offset)));
         if self.settle_record(cx, outcome, at)? == Settled::Again {
+            // What is logged while it waits does not stand behind it.
+            self.note_position(None);
             return Ok(());
         }
         if let Some(input) = self.inputs.get_mut(at) {
@@ -232,12 +234,13 @@ impl Task {
         Ok(())
     }
 
-    /// Writes down how far the inputs were read, the record at hand included, if changelog records are to say so.
-    fn note_position(&mut self, at: usize, offset: i64) {
+    /// Writes down how far the inputs were read, if changelog records are to say so. `at_hand`: the input and the offset of a
+    /// record that counts as read.
+    fn note_position(&mut self, at_hand: Option<(usize, i64)>) {
         let Some(bytes) = &mut self.routes.position else { return };
         let mut position = Position::default();
         for (n, input) in self.inputs.iter().enumerate() {
-            let read = if n == at { offset } else { input.next - 1 };
+            let read = at_hand.filter(|(at, _)| *at == n).map_or(input.next - 1, |(_, offset)| offset);
             if read >= 0 {
                 position.advance(&input.topic, input.partition, read);
             }

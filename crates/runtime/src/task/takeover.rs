@@ -186,8 +186,8 @@ impl Worker {
             self.last_source += 1;
             let reused = Some(store.plan.index).filter(|_| store.plan.reuses_source);
             if let Some(input) = reused.and_then(|_| input(topic)) {
-                // What lies beyond is processed, not restored.
-                log.until = log.until.min(input.next);
+                // What lies beyond is processed, not restored; without a commit nothing was processed yet, wherever it begins.
+                log.until = log.until.min(input.committed.unwrap_or(log.start));
             }
             let changelog = Changelog {
                 source: Source(self.last_source),

@@ -3,7 +3,7 @@
 use millpond_broker_api::Broker;
 use millpond_runtime::{Counter, Guarantee};
 use millpond_testkit::{Driver, DriverBuilder, RawRecord};
-use millpond_topology::{Consumed, Error, I64, Materialized, Nullable, Optimization, Produced, Utf8};
+use millpond_topology::{Consumed, Error, I64, Materialized, Nullable, OffsetReset, Optimization, Produced, Utf8};
 
 use crate::support::{BOTH, builder, kvs, out, pipe, send};
 
@@ -181,19 +181,21 @@ fn a_cached_table_is_restored_like_another() {
     assert_eq!(rows(&driver), kvs(&[("a", 2), ("b", 3)]));
 }
 
-#[test]
-fn a_table_that_begins_at_the_end_holds_what_the_topic_does() {
-    let driver = builder(|b| {
-        let latest = Consumed::with(Utf8, I64).offset_reset(millpond_topology::OffsetReset::Latest);
+fn table_from_the_end() -> DriverBuilder {
+    builder(|b| {
+        let latest = Consumed::with(Utf8, I64).offset_reset(OffsetReset::Latest);
         b.optimize(Optimization::ALL)
             .table_materialized("in", latest, Materialized::named("t"))
             .to_stream()
             .to("out", Produced::default());
     })
-    .build()
-    .unwrap();
+}
+
+#[test]
+fn a_table_that_begins_at_the_end_holds_what_the_topic_does() {
+    let driver = table_from_the_end().build().unwrap();
     driver.stop().unwrap();
-    // Nothing was committed: the first start read nothing.
+    assert_eq!(driver.committed("in", 0), Some(0), "where it began is where it goes on");
     send(&driver, &[("a", 1, 10), ("b", 2, 20)]);
     driver.restart().unwrap();
     pipe(&driver, &[("c", 3, 30)]);
@@ -201,4 +203,26 @@ fn a_table_that_begins_at_the_end_holds_what_the_topic_does() {
     driver.restart_without_state().unwrap();
     assert_eq!(rows(&driver), before, "as it was, whenever it is restored");
     assert_eq!(before, kvs(&[("a", 1), ("b", 2), ("c", 3)]));
+}
+
+/// As long as nothing is committed there is nothing that a restore could bring back.
+#[test]
+fn a_table_that_begins_at_the_end_does_not_begin_with_what_it_never_processed() {
+    for guarantee in BOTH {
+        let driver = table_from_the_end().guarantee(guarantee).manual_commit().build().unwrap();
+        send(&driver, &[("a", 1, 10), ("b", 2, 20)]);
+        driver.crash().unwrap();
+        assert_eq!(driver.committed("in", 0), None, "{guarantee:?}");
+        assert_eq!((rows(&driver), restored(&driver)), (vec![], 0), "{guarantee:?}");
+        send(&driver, &[("c", 3, 30)]);
+        driver.run().unwrap();
+        driver.commit().unwrap();
+        assert_eq!(rows(&driver), kvs(&[("c", 3)]));
+        driver.restart().unwrap();
+        assert_eq!(rows(&driver), kvs(&[("c", 3)]));
+        // Now the topic is all that there is, up to what was committed.
+        driver.restart_without_state().unwrap();
+        assert_eq!(rows(&driver), kvs(&[("a", 1), ("b", 2), ("c", 3)]));
+        assert_eq!(updates(&driver), kvs(&[("c", Some(3))]));
+    }
 }

@@ -34,7 +34,9 @@ impl Optimization {
     ///
     /// What a restore cannot know: that a record was skipped by the processing handler, because code *behind* the table failed
     /// on it. It was no row before, and it is one afterwards. And under at-least-once, which reads records of transactions that
-    /// are aborted later, a restore leaves them out.
+    /// are aborted later, a restore leaves them out. And where a table begins at the topic's end, for nothing was committed and
+    /// `auto.offset.reset` is `latest`: that it has never processed what lies before. As long as nothing is committed that is not
+    /// restored, but a later restore brings it back with the rest.
     ///
     /// A table keeps a changelog of its own where the topic's bytes are not the store's: if its key's serde has no
     /// [identity](crate::Serde::identity), if `Materialized` names other serdes than `Consumed`,

@@ -92,6 +92,37 @@ fn a_pause_keeps_the_order_of_its_task_and_lets_others_go_on() {
     }
 }
 
+/// What is logged while a record waits does not stand behind it.
+#[test]
+fn a_record_that_waits_is_not_yet_in_the_position_of_changes() {
+    let positions = |records: &[(&str, i64, i64)]| {
+        let asked = Asked::default();
+        let driver = builder(|b| {
+            b.stream("in", Consumed::with(Utf8, I64))
+                .try_peek(|_, v| if *v == 13 { Err(Error::other("not yet")) } else { Ok(()) })
+                .group_by_key()
+                .count(Materialized::named("counts"))
+                .to_stream()
+                .to("out", Produced::with(Utf8, I64));
+        })
+        .setting("__iq.consistency.offset.vector.enabled__", "true")
+        .caching(1 << 20)
+        .manual_commit()
+        .error_handler(asked.answering(|_| ErrorAnswer::RetryAfter(Duration::from_secs(3_600))))
+        .build()
+        .unwrap();
+        crate::support::send(&driver, records);
+        driver.run().unwrap();
+        driver.commit().unwrap();
+        let headers = |record: RawRecord| record.headers.get("c").unwrap().value.clone().unwrap();
+        driver.records("counts-changelog").into_iter().map(headers).collect::<Vec<_>>()
+    };
+    let before = positions(&[("a", 1, 1)]);
+    assert_eq!(before.len(), 1);
+    assert_eq!(positions(&[("a", 1, 1), ("a", 13, 2)]), before);
+    assert_ne!(positions(&[("a", 1, 1), ("a", 2, 2)]), before);
+}
+
 #[test]
 fn a_pause_ends_with_a_restart() {
     for guarantee in BOTH {
