@@ -14,7 +14,7 @@ use crate::task::TaskId;
 
 pub(crate) use dead_letter::{DeadLetterRoute, Letter};
 pub(crate) use decide::{Decision, Handlers};
-pub(crate) use subject::{Origin, Subject};
+pub(crate) use subject::{Of, Origin, Subject};
 
 /// What was being done when a record failed: Kafka Streams' three kinds of handlers.
 #[non_exhaustive]

@@ -5,17 +5,40 @@ use millpond_topology::{Drained, Headers, RecordMetadata};
 use super::{ErrorStage, Failed, Handlers};
 use crate::task::{Input, TaskId};
 
-/// Where an output comes from: a task, and the input whose front record it processes.
+/// Where an output comes from: a task, and what it does.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) task: TaskId,
-    /// `None` in a punctuation, and while a store is drained.
-    pub(crate) input: Option<&'a Input>,
+    pub(crate) of: Of<'a, &'a Input>,
+}
+
+/// What a task does between two borders.
+#[derive(Clone, Copy)]
+pub(crate) enum Of<'a, I> {
+    /// It processes the front record of an input.
+    Front(I),
+    /// It forwards an update out of a cache.
+    Update(Drained<'a>),
+    /// Something else, at this time: a punctuation, or what was held back.
+    Other(i64),
 }
 
 impl<'a> Origin<'a> {
     pub(crate) fn subject(&self) -> Subject<'a> {
-        self.input.and_then(|input| Subject::of_front(self.task, input)).unwrap_or(Subject::nobody(self.task, -1))
+        let record = match &self.of {
+            Of::Front(input) => Subject::of_front(self.task, input),
+            Of::Update(drained) => Some(Subject::of_update(self.task, drained)),
+            Of::Other(time) => Some(Subject::nobody(self.task, *time)),
+        };
+        record.unwrap_or(Subject::nobody(self.task, -1))
+    }
+
+    /// The input whose front record it is.
+    pub(crate) fn input(&self) -> Option<&'a Input> {
+        match self.of {
+            Of::Front(input) => Some(input),
+            Of::Update(_) | Of::Other(_) => None,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use millpond_broker_api::{
 use super::Collector;
 use crate::error::{Error, ErrorKind};
 use crate::exec::SinkRoute;
-use crate::handler::{ErrorAnswer, Failed, Handlers, Origin};
+use crate::handler::{ErrorAnswer, Failed, Handlers, Of, Origin};
 use crate::instance::Closing;
 use crate::ports::Ports;
 use crate::settings::{Guarantee, Settings};
@@ -157,7 +157,7 @@ fn output_at(collector: &mut Collector, value: &[u8], timestamp: i64) -> crate::
     let (node, topic) = ("sink".into(), "out".to_owned());
     let sink = Arc::new(SinkRoute { node, topic, id: TopicId(0), partitions: 1, tagged: false });
     let task = TaskId { sub_topology: 0, partition: 0 };
-    collector.send_output(&Outgoing { timestamp, ..record(value) }, &sink, Origin { task, input: None })
+    collector.send_output(&Outgoing { timestamp, ..record(value) }, &sink, Origin { task, of: Of::Other(-1) })
 }
 
 fn commit(collector: &mut Collector) {

@@ -87,7 +87,7 @@ impl Origins {
     /// Whether the record that was kept last is this one.
     fn is_last(&self, origin: Origin<'_>) -> bool {
         let Some(last) = self.records.last().filter(|last| last.task == origin.task) else { return false };
-        match (&last.source, origin.input) {
+        match (&last.source, origin.input()) {
             (Some((topic, partition, offset)), Some(input)) => {
                 let front = input.queue.head().map(|(offset, _)| offset);
                 Arc::ptr_eq(topic, &input.topic) && *partition == input.partition && Some(*offset) == front
@@ -104,7 +104,7 @@ impl Origins {
             Some(start..self.bytes.len())
         };
         let (key, value) = (copy(subject.key), copy(subject.value));
-        let source = origin.input.zip(subject.source);
+        let source = origin.input().zip(subject.source);
         self.records.push(Kept {
             task: origin.task,
             source: source.map(|(input, place)| (Arc::clone(&input.topic), place.partition, place.offset)),

@@ -173,6 +173,7 @@ impl Task {
         if let Some(sub) = self.plan.sub(self.id) {
             self.routes = routes(self.id, sub, self.plan.position_headers, collector);
             self.routes.look_at(wall);
+            self.note_position(None);
         }
     }
 

@@ -67,9 +67,15 @@ impl Task {
             stores.record_failed();
         }
         self.outbox.clear();
-        self.timers.record_done();
+        self.timers.built();
         self.graph = built;
         made.map_err(|failure| self.error_of("build a task's graph", failure))
+    }
+
+    /// Makes the graph anew after a panic. What its suppliers schedule goes on in the rhythm that it had.
+    pub(super) fn rebuild_graph(&mut self, topology: &Topology, wall: i64) -> Result {
+        self.timers.carry_over();
+        self.build_graph(topology, wall)
     }
 
     /// Builds the graph over stores that hold nothing.
@@ -236,7 +242,7 @@ impl Task {
 
     /// Writes down how far the inputs were read, if changelog records are to say so. `at_hand`: the input and the offset of a
     /// record that counts as read.
-    fn note_position(&mut self, at_hand: Option<(usize, i64)>) {
+    pub(super) fn note_position(&mut self, at_hand: Option<(usize, i64)>) {
         let Some(bytes) = &mut self.routes.position else { return };
         let mut position = Position::default();
         for (n, input) in self.inputs.iter().enumerate() {
@@ -261,6 +267,7 @@ impl Task {
     pub(crate) fn begin_reading(&mut self, wall: i64) {
         self.read_at = wall;
         self.routes.look_at(wall);
+        self.note_position(None);
     }
 
     /// Calls all punctuations of a clock that are due. Each is atomic like a record; it has no record to skip, so a failed one

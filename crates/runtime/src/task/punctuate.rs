@@ -29,6 +29,8 @@ pub(crate) struct Timers {
     kept_id: u64,
     /// Timers that were cancelled since then.
     cancelled: Vec<Timer>,
+    /// Those of the graph before: a panic has it built anew.
+    former: Vec<Timer>,
 }
 
 impl Timers {
@@ -38,7 +40,8 @@ impl Timers {
         self.last_id += 1;
         let id = TimerId(self.last_id);
         let schedule = Schedule { every_ms: schedule.every_ms.max(1), ..schedule };
-        let next = schedule.start_ms.unwrap_or_else(|| match schedule.by {
+        let former = self.former.iter().find(|t| (t.node, t.slot, t.schedule) == (node, slot, schedule));
+        let next = former.map(|t| t.next).or(schedule.start_ms).unwrap_or_else(|| match schedule.by {
             PunctuationType::StreamTime => 0,
             PunctuationType::WallClockTime => wall.saturating_add(schedule.every_ms),
         });
@@ -53,6 +56,17 @@ impl Timers {
     pub(crate) fn clear(&mut self) {
         self.timers.clear();
         self.cancelled.clear();
+    }
+
+    /// The graph is built anew: a timer that is scheduled as one of those now there is due when that would have been.
+    pub(crate) fn carry_over(&mut self) {
+        self.former = std::mem::take(&mut self.timers);
+    }
+
+    /// The graph is built: the timers are those of its suppliers.
+    pub(crate) fn built(&mut self) {
+        self.former.clear();
+        self.record_done();
     }
 
     /// The record or punctuation at hand is done: what it started and cancelled stays so.
@@ -128,6 +142,27 @@ mod tests {
         assert_eq!(timers.take_due(STREAM, 23).map(|d| d.at), Some(23));
         assert_eq!(timers.take_due(STREAM, 29), None);
         assert!(timers.take_due(STREAM, 30).is_some());
+    }
+
+    #[test]
+    fn after_a_panic_timers_keep_their_rhythm() {
+        let mut timers = Timers::default();
+        let all = [every(10, STREAM), every(10, WALL), Schedule { start_ms: Some(5), ..every(10, WALL) }];
+        let schedule = |timers: &mut Timers, wall| {
+            for (slot, schedule) in (0..).zip(all) {
+                timers.schedule(NodeIndex(1), slot, schedule, wall);
+            }
+            timers.built();
+        };
+        schedule(&mut timers, 100);
+        while timers.take_due(STREAM, 23).or_else(|| timers.take_due(WALL, 118)).is_some() {}
+        timers.carry_over();
+        timers.clear();
+        schedule(&mut timers, 119);
+        assert_eq!((timers.take_due(STREAM, 29), timers.take_due(WALL, 119)), (None, None), "none is due at once");
+        assert!(timers.take_due(STREAM, 30).is_some());
+        assert_eq!(timers.take_due(WALL, 120).map(|d| d.slot), Some(1));
+        assert_eq!(timers.take_due(WALL, 125).map(|d| d.slot), Some(2));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::Task;
 use super::process::Processing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::Failure;
-use crate::handler::{Decision, ErrorStage, Failed, Origin, Subject};
+use crate::handler::{Decision, ErrorStage, Failed, Of, Origin, Subject};
 use crate::ports::Bug;
 use crate::topics::failed_to_ask;
 
@@ -63,12 +63,12 @@ impl Task {
     /// The border of the front record of an input.
     pub(super) fn settle_record(&mut self, cx: &mut Processing<'_>, outcome: Outcome, at: usize) -> Result<Settled> {
         let Err(failure) = outcome else {
-            self.keep(cx, Some(at))?;
+            self.keep(cx, Of::Front(at))?;
             self.retry = None;
             return Ok(Settled::Over);
         };
         if cx.shared.planted(Bug::FailedRecordKept) {
-            self.keep(cx, Some(at))?;
+            self.keep(cx, Of::Front(at))?;
         }
         self.undo();
         let attempt = self.attempts(at) + 1;
@@ -88,7 +88,7 @@ impl Task {
         self.retry =
             pause.map(|pause| Retry { input: at, offset, attempts: attempt, at: cx.now.saturating_add(pause) });
         if panicked {
-            self.build_graph(&cx.shared.topology, cx.wall)?;
+            self.rebuild_graph(&cx.shared.topology, cx.wall)?;
         }
         if self.retry.is_none() {
             return Ok(Settled::Over);
@@ -108,7 +108,7 @@ impl Task {
         at: i64,
         attempt: u32,
     ) -> Result<Settled> {
-        let Err(failure) = outcome else { return self.keep(cx, None).map(|()| Settled::Over) };
+        let Err(failure) = outcome else { return self.keep(cx, Of::Other(at)).map(|()| Settled::Over) };
         let subject = Subject::nobody(self.id, at);
         self.settle_other(cx, failure, "run a punctuation", subject, attempt)
     }
@@ -120,19 +120,25 @@ impl Task {
         outcome: Outcome,
         attempt: u32,
     ) -> Result<Settled> {
-        let Err(failure) = outcome else { return self.keep(cx, None).map(|()| Settled::Over) };
-        let subject = Subject::nobody(self.id, self.stream_time);
+        let at = self.stream_time;
+        let Err(failure) = outcome else { return self.keep(cx, Of::Other(at)).map(|()| Settled::Over) };
+        let subject = Subject::nobody(self.id, at);
         self.settle_other(cx, failure, "forward what was held back", subject, attempt)
     }
 
     /// The border of an entry that came out of a cache. Its write stays.
     pub(super) fn settle_update(&mut self, cx: &mut Processing<'_>, outcome: Outcome, attempt: u32) -> Result<Settled> {
-        let Err(failure) = outcome else { return self.keep(cx, None).map(|()| Settled::Over) };
         // Taken out while it is lent: the task is needed beside it.
-        let drained = std::mem::take(&mut self.drained);
-        let subject = Subject::of_update(self.id, &drained.drained());
-        let settled = self.settle_other(cx, failure, "forward an update", subject, attempt);
-        self.drained = drained;
+        let entry = std::mem::take(&mut self.drained);
+        let drained = entry.drained();
+        let settled = match outcome {
+            Ok(()) => self.keep(cx, Of::Update(drained)).map(|()| Settled::Over),
+            Err(failure) => {
+                let subject = Subject::of_update(self.id, &drained);
+                self.settle_other(cx, failure, "forward an update", subject, attempt)
+            }
+        };
+        self.drained = entry;
         settled
     }
 
@@ -152,19 +158,25 @@ impl Task {
         let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, &cx.shared.handlers) };
         let again = answer(cx, &failed, error)?;
         if panicked {
-            self.build_graph(&cx.shared.topology, cx.wall)?;
+            self.rebuild_graph(&cx.shared.topology, cx.wall)?;
         }
         Ok(if again.is_some() { Settled::Again } else { Settled::Over })
     }
 
-    /// Keeps what was done: store writes into the interval, changes and outputs to the producer. `input`: whose front record
-    /// did it.
-    pub(super) fn keep(&mut self, cx: &mut Processing<'_>, input: Option<usize>) -> Result {
+    /// Keeps what was done: store writes into the interval, changes and outputs to the producer. `of`: what did it, an input by
+    /// its number.
+    pub(super) fn keep(&mut self, cx: &mut Processing<'_>, of: Of<'_, usize>) -> Result {
         self.timers.record_done();
+        self.drops.record_done();
         let collector = &mut *cx.collector;
         let (routes, key, mut logged) = (&mut self.routes, &mut self.log_key, Ok(()));
         if !self.outbox.is_empty() {
-            let origin = Origin { task: self.id, input: input.and_then(|at| self.inputs.get(at)) };
+            let of = match of {
+                Of::Front(at) => self.inputs.get(at).map_or(Of::Other(-1), Of::Front),
+                Of::Update(drained) => Of::Update(drained),
+                Of::Other(at) => Of::Other(at),
+            };
+            let origin = Origin { task: self.id, of };
             if let Err(error) = self.outbox.hand_over(collector, routes, origin) {
                 // Some of it is with the producer: nothing of the interval is committed any more.
                 self.undo();
@@ -184,6 +196,7 @@ impl Task {
 
     pub(super) fn undo(&mut self) {
         self.timers.record_failed();
+        self.drops.record_failed();
         if let Some(stores) = &mut self.stores {
             stores.record_failed();
         }

@@ -3,6 +3,7 @@
 use super::Task;
 use super::process::Processing;
 use crate::error::Result;
+use crate::handler::Of;
 use crate::state::Excess;
 
 impl Task {
@@ -38,7 +39,7 @@ impl Task {
             Ok(0) => Ok(false),
             Ok(_) => {
                 self.dirty = true;
-                self.keep(cx, None)?;
+                self.keep(cx, Of::Other(self.stream_time))?;
                 Ok(true)
             }
             Err(e) => {

@@ -261,6 +261,23 @@ fn a_punctuation_that_fails_does_not_end_itself() {
 }
 
 #[test]
+fn a_punctuation_that_panics_keeps_its_rhythm_as_those_beside_it_do() {
+    let (driver, calls) = ticking_with("continue", Guarantee::AtLeastOnce, |init, _| {
+        init.schedule(Schedule::stream_time_ms(10), |t, _, at| {
+            note(t, "s", at)?;
+            panic!("not today")
+        })?;
+        init.schedule(Schedule::wall_clock_ms(10), |t, _, at| note(t, "w", at)).map(drop)
+    });
+    driver.advance(ms(9)).unwrap();
+    pipe(&driver, &[("a", 1, 5)]);
+    driver.advance(ms(1)).unwrap();
+    pipe(&driver, &[("a", 1, 9), ("a", 1, 10)]);
+    assert_eq!(taken(&calls), ["s@5", "w@110", "s@10"]);
+    assert_eq!(driver.count(Counter::DroppedRecordsTotal), 2);
+}
+
+#[test]
 fn b081_an_error_in_a_punctuation_names_the_node_or_is_counted() {
     let (driver, _) = ticking(Guarantee::AtLeastOnce, |init, _| {
         init.schedule(Schedule::wall_clock_ms(10), |_, _, _| Err(Error::other("no such luck"))).map(drop)

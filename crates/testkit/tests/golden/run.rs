@@ -229,6 +229,8 @@ impl Run<'_> {
                 continue;
             };
             let logged = self.case.internal.get(&format!("app-{name}-changelog")).map_or(&[][..], Vec::as_slice);
+            let logged =
+                if self.case.topology.config.cache_bytes > 0 || driver.tasks().is_empty() { logged } else { &[] };
             compare::store(driver, topology, (name, format), (contents, expiry, logged), found);
         }
     }

@@ -174,6 +174,7 @@ fn renumber(graph: &mut Graph, gone: &Gone) {
         node.side = node.side.and_then(at);
     }
     graph.stores.iter_mut().for_each(|s| s.owner = s.owner.and_then(at));
+    graph.copartitioned.iter_mut().for_each(|group| *group = group.iter().filter_map(|n| at(*n)).collect());
     let mut number = 0..;
     graph.repartitions.retain(|_| number.next().is_some_and(|n| !gone.repartitions.contains(&n)));
 }

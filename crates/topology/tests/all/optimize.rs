@@ -199,3 +199,29 @@ fn what_the_source_would_drop_is_no_row() {
     assert!(!reused.accepts(b"\xFF", Some(&number), 0));
     assert!(!reused.accepts(b"k", Some(b"seven"), 0));
 }
+
+#[test]
+fn what_is_cogrouped_behind_a_merged_topic_has_one_count_of_partitions() {
+    let define = |optimization| {
+        let mut b = Topology::builder();
+        b.optimize(optimization);
+        let by_length = by_length(words(&mut b));
+        count(by_length.clone(), "alone");
+        let more = b.stream("more", Consumed::with(Utf8, Utf8)).group_by_key();
+        let add = |sum: i64, _: &String, value: &String| sum + i64::try_from(value.len()).unwrap();
+        let _ = by_length
+            .group_by_key_with(Grouped::named("both").key(Utf8).value(Utf8))
+            .cogroup(add)
+            .cogroup(more, add)
+            .aggregate(|| 0, Materialized::named("sums").serdes(Utf8, I64));
+        b.build().unwrap()
+    };
+    for optimization in [Optimization::NONE, Optimization::MERGE_REPARTITION_TOPICS] {
+        let topology = define(optimization);
+        let partitions = topology.partitions(|topic| Some(if topic == "more" { 4 } else { 1 })).unwrap();
+        let counts = topology.internal_topics().iter().zip(&partitions.internal);
+        let of = |name: &str| counts.clone().find(|(t, _)| t.topic.name == name).map(|(_, count)| *count);
+        let shared = if optimization == Optimization::NONE { "both-repartition" } else { "alone-repartition" };
+        assert_eq!((of(shared), of("sums-changelog")), (Some(4), Some(4)), "{optimization:?}");
+    }
+}

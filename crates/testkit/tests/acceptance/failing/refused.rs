@@ -289,6 +289,28 @@ fn an_output_of_a_cache_is_left_out_as_well() {
     }
 }
 
+#[test]
+fn the_row_of_a_refused_update_becomes_the_dead_letter() {
+    for guarantee in BOTH {
+        let builder = builder(|b| {
+            b.stream("in", Consumed::with(Utf8, I64))
+                .group_by_key()
+                .reduce(|a, b| a + b, Materialized::named("sums"))
+                .to_stream()
+                .map_values(|n| "x".repeat(n as usize))
+                .to("out", Produced::with(Utf8, Utf8));
+        });
+        let builder = builder.guarantee(guarantee).caching(1 << 20).manual_commit();
+        let driver = small_out(builder.setting(HANDLER, "dead-letter").setting(TOPIC, "dead"));
+        send(&driver, &[("a", 10, 0), ("a", LATE, 1), ("b", 7, 2)]);
+        driver.commit().unwrap();
+        assert_eq!(lengths(&driver), [7], "{guarantee:?}");
+        let letter = driver.records("dead").remove(0);
+        assert_eq!((letter.key.as_deref(), letter.timestamp), (Some(b"a".as_slice()), 1), "{guarantee:?}");
+        assert!(letter.value.unwrap().ends_with(&number(LATE + 10)), "{guarantee:?}");
+    }
+}
+
 /// What is between two sub-topologies is never left out.
 #[test]
 fn a_repartition_topic_that_refuses_stops_the_application_whatever_the_handler_says() {
