@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::graph::{Graph, NodeKind};
+use crate::graph::{Graph, NodeDef, NodeKind};
 use crate::optimize::{ReusedTopic, merge_repartitions};
 use crate::port::{NodeIndex, SinkIndex, SourceIndex, StoreIndex};
 use crate::problem::{BuildError, ProblemKind};
@@ -239,21 +239,27 @@ fn finals(graph: &Graph) -> Vec<bool> {
 }
 
 /// The stores of the nodes above this one, up to their sources, which forward updates when they are drained.
-fn caches_above(graph: &Graph, node: &crate::graph::NodeDef) -> Vec<StoreIndex> {
-    let mut todo = node.spec.parents.clone();
-    let mut seen = vec![false; graph.nodes.len()];
+fn caches_above(graph: &Graph, node: &NodeDef) -> Vec<StoreIndex> {
     let mut found = Vec::new();
-    while let Some(at) = todo.pop() {
-        let (Some(node), Some(seen)) = (graph.nodes.get(at), seen.get_mut(at)) else { continue };
-        if std::mem::replace(seen, true) {
-            continue;
-        }
+    for_each_above(graph, &node.spec.parents, |at, _| {
         // Asked of the stores: the owner of several streams' aggregation is where they meet, which uses none itself.
         let holds_back = graph.stores.iter().map(|s| s.owner == Some(at) && s.def.caching);
         found.extend(indices(holds_back).map(StoreIndex));
-        todo.extend(&node.spec.parents);
-    }
+    });
     found
+}
+
+/// These nodes and all above them, each once.
+fn for_each_above(graph: &Graph, from: &[usize], mut visit: impl FnMut(usize, &NodeDef)) {
+    let mut todo = from.to_vec();
+    let mut seen = vec![false; graph.nodes.len()];
+    while let Some(at) = todo.pop() {
+        let (Some(node), Some(seen)) = (graph.nodes.get(at), seen.get_mut(at)) else { continue };
+        if !std::mem::replace(seen, true) {
+            visit(at, node);
+            todo.extend(&node.spec.parents);
+        }
+    }
 }
 
 fn sub_of(subs: &[u32], node: usize) -> u32 {
@@ -296,19 +302,12 @@ fn sources(graph: &Graph, subs: &[u32], origins: &[SerdeId]) -> Vec<SourceDef> {
 
 /// The sources above these nodes; called only where the key is unchanged on all ways.
 fn key_sources(graph: &Graph, from: &[usize]) -> Vec<usize> {
-    let mut todo = from.to_vec();
-    let mut seen = vec![false; graph.nodes.len()];
     let mut found = Vec::new();
-    while let Some(at) = todo.pop() {
-        let (Some(node), Some(seen)) = (graph.nodes.get(at), seen.get_mut(at)) else { continue };
-        if std::mem::replace(seen, true) {
-            continue;
+    for_each_above(graph, from, |_, node| {
+        if let NodeKind::Source(source) = node.spec.kind {
+            found.push(source);
         }
-        match node.spec.kind {
-            NodeKind::Source(source) => found.push(source),
-            _ => todo.extend(&node.spec.parents),
-        }
-    }
+    });
     found
 }
 

@@ -2,41 +2,13 @@
 
 use millpond_runtime::{Counter, ErrorKind, Guarantee};
 use millpond_testkit::{Driver, DriverBuilder, RawRecord};
-use millpond_topology::{
-    Consumed, Error, I64, KeyValue, Materialized, Produced, Record, Repartitioned, StoreRef, Topology, Utf8,
-};
+use millpond_topology::{Consumed, Error, I64, Materialized, Produced, Repartitioned, Topology, Utf8};
 
+use crate::failing;
 use crate::support::{BOTH, assert_names, builder, closure, kvs, out, pipe, topology};
 
-/// Writes to a store, forwards to two sinks, and then fails for 13 and panics for 14.
 fn half_done(guarantee: Guarantee, policy: &str) -> DriverBuilder {
-    builder(|b| {
-        let store = b.key_value_store("sums", Utf8, I64);
-        type Sums = StoreRef<KeyValue<String, i64>>;
-        let stream = b.stream("in", Consumed::with(Utf8, I64)).named("half-done").process(
-            &store,
-            closure(|sums: &Sums, cx, r| {
-                let sum = cx.store(sums)?.update(&r.key, |old| Some(old.unwrap_or(0) + r.value))?.unwrap_or(0);
-                cx.store(sums)?.put(&format!("last-{}", r.key), &r.value)?;
-                cx.forward(Record::new(r.key.clone(), sum, r.timestamp))?;
-                match r.value {
-                    13 => Err(Error::other("unlucky")),
-                    14 => panic!("very unlucky"),
-                    _ => cx.forward(Record::new(r.key, -sum, r.timestamp)),
-                }
-            }),
-        );
-        stream.clone().to("out", Produced::with(Utf8, I64));
-        stream
-            .select_key(|k, _| k.clone())
-            .repartition(Repartitioned::named("again").key(Utf8).value(I64))
-            .group_by_key()
-            .count(Materialized::named("counts"))
-            .to_stream()
-            .to("counts-out", Produced::with(Utf8, I64));
-    })
-    .guarantee(guarantee)
-    .setting("processing.exception.handler", policy)
+    failing::half_done().guarantee(guarantee).setting("processing.exception.handler", policy)
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::graph::{NodeSpec, OldValues};
 use crate::names::prefix;
 use crate::node::{Build, BuildCx, Built};
 use crate::nodes::{
-    AggregateNode, DrainFn, MergeNode, SessionRows, TableStore, TryAggregate, TrySessionAggregate, WindowRows,
+    Aggregate, AggregateNode, DrainFn, MergeNode, SessionAggregate, SessionRows, TableStore, WindowRows,
 };
 use crate::problem::ProblemKind;
 use crate::record::{Change, Record};
@@ -324,7 +324,7 @@ where
     fn rows(self: Box<Self>, name: String, initializer: &Initializer<A>, store: &DeclaredStore<K, A>) -> usize {
         let Self { at, value, aggregator } = *self;
         let initializer = initializer.clone();
-        let fold = Arc::new(TryAggregate(move || initializer(), aggregator));
+        let fold = Arc::new(Aggregate(move || initializer(), aggregator));
         let (index, format) = (store.index, store.format.clone());
         let build: Build = Arc::new(move |b| {
             let store = TableStore::build(b, index, format.clone());
@@ -348,7 +348,7 @@ where
     {
         let Self { at, value, aggregator } = *self;
         let initializer = initializer.clone();
-        let fold = Arc::new(TryAggregate(move || initializer(), aggregator));
+        let fold = Arc::new(Aggregate(move || initializer(), aggregator));
         let (index, serdes) = (store.index, store.serdes.clone());
         let rows = move |b: &mut BuildCx<'_>| WindowRows::build(b, index, serdes.clone(), &plan.spec, fold.clone());
         plan.add::<K, V, A, _>(&at, name, value, index, rows).node
@@ -367,7 +367,7 @@ where
         let Self { at, value, aggregator } = *self;
         let (initializer, merger) = (initializer.clone(), merger.clone());
         let merger = move |key: &K, one: A, other: A| Ok(merger(key, one, other));
-        let fold = Arc::new(TrySessionAggregate(move || initializer(), aggregator, merger));
+        let fold = Arc::new(SessionAggregate(move || initializer(), aggregator, merger));
         let (index, serdes) = (store.index, store.serdes.clone());
         let rows = move |b: &mut BuildCx<'_>| SessionRows::build(b, index, serdes.clone(), &plan.spec, fold.clone());
         plan.add::<K, V, A, _>(&at, name, value, index, rows).node

@@ -7,6 +7,7 @@ use crate::dsl::at::{declare, own_stores};
 use crate::dsl::options::{Kept, Materialized};
 use crate::dsl::repartition::{Cut, CutNames};
 use crate::dsl::stream::Stream;
+use crate::dsl::windows::millis;
 use crate::graph::NodeSpec;
 use crate::names::prefix;
 use crate::node::{Build, Built};
@@ -136,7 +137,3 @@ impl<K: 'static, V: 'static> Stream<K, V> {
 
 /// The store: when (the start of a window) which record was let through.
 type Seen<K, I> = Window<(K, I), crate::nodes::Origin>;
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}

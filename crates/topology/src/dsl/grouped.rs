@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::graph::{Graph, NodeSpec};
 use crate::names::prefix;
 use crate::node::{Build, Built};
-use crate::nodes::{Aggregate, AggregateNode, Count, Fold, Reduce, TableStore, TryAggregate};
+use crate::nodes::{Aggregate, AggregateNode, Count, Fold, Reduce, TableStore};
 use crate::record::{Change, Record};
 use crate::serde::{AnySerde, Coder, I64};
 
@@ -141,7 +141,7 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
         aggregator: impl Fn(A, &K, &V) -> A + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<K, A, Upserts> {
-        self.aggregation(prefix::AGGREGATE, Aggregate(initializer, aggregator), materialized)
+        self.try_aggregate(initializer, move |so_far, key, value| Ok(aggregator(so_far, key, value)), materialized)
     }
 
     /// As [`GroupedStream::aggregate`], with an aggregator that can fail.
@@ -151,7 +151,7 @@ impl<K: 'static, V: 'static> GroupedStream<K, V> {
         aggregator: impl Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<K, A, Upserts> {
-        self.aggregation(prefix::AGGREGATE, TryAggregate(initializer, aggregator), materialized)
+        self.aggregation(prefix::AGGREGATE, Aggregate(initializer, aggregator), materialized)
     }
 
     fn aggregation<A: 'static, F: Fold<K, V, A>>(

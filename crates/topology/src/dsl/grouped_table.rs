@@ -17,7 +17,7 @@ use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{
     Aggregate, Count, Fold, Reduce, RemoveWith, SelectFn, Subtract, TableAggregateNode, TableSelectNode, TableStore,
-    TakeOff, TryAggregate, TryRemoveWith, Uncount,
+    TakeOff, Uncount,
 };
 use crate::problem::ProblemKind;
 use crate::record::{Change, Record};
@@ -177,8 +177,9 @@ impl<K: 'static, V: 'static> GroupedTable<K, V> {
         subtractor: impl Fn(A, &K, &V) -> A + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<K, A, Upserts> {
-        let folds = (Aggregate(initializer, adder), RemoveWith(subtractor));
-        self.aggregation(prefix::TABLE_AGGREGATE, folds, materialized)
+        let adder = move |so_far, key: &K, value: &V| Ok(adder(so_far, key, value));
+        let subtractor = move |so_far, key: &K, value: &V| Ok(subtractor(so_far, key, value));
+        self.try_aggregate(initializer, adder, subtractor, materialized)
     }
 
     /// As [`GroupedTable::aggregate`], with closures that can fail.
@@ -189,7 +190,7 @@ impl<K: 'static, V: 'static> GroupedTable<K, V> {
         subtractor: impl Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<K, A, Upserts> {
-        let folds = (TryAggregate(initializer, adder), TryRemoveWith(subtractor));
+        let folds = (Aggregate(initializer, adder), RemoveWith(subtractor));
         self.aggregation(prefix::TABLE_AGGREGATE, folds, materialized)
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::dsl::stream::missing;
 use crate::dsl::table::{Table, TableKind, TableParts, Upserts};
+use crate::dsl::windows::millis;
 use crate::graph::{Graph, NodeSpec, OldValues};
 use crate::names::prefix;
 use crate::node::{Build, Built};
@@ -348,9 +349,4 @@ fn names(graph: &mut Graph, given: Option<String>) -> (String, String) {
         }
         None => (graph.names.generate(prefix::SUPPRESS), graph.names.store(prefix::SUPPRESS)),
     }
-}
-
-/// The longest that can be counted stands for all that is longer.
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

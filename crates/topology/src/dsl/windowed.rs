@@ -17,8 +17,8 @@ use crate::graph::{NodeSpec, OldValues};
 use crate::names::prefix;
 use crate::node::{Build, BuildCx, Built};
 use crate::nodes::{
-    Aggregate, Count, Emission, FoldRef, Merge, OpNode, Pass, Reduce, SessionAggregate, SessionRows, TryAggregate,
-    TrySessionAggregate, WindowRows, WindowedAggregation, WindowedNode,
+    Aggregate, Count, Emission, FoldRef, Merge, OpNode, Pass, Reduce, SessionAggregate, SessionRows, WindowRows,
+    WindowedAggregation, WindowedNode,
 };
 use crate::problem::ProblemKind;
 use crate::record::{Change, Record};
@@ -280,7 +280,7 @@ impl<K: Clone + 'static, V: 'static> WindowedStream<K, V> {
         aggregator: impl Fn(A, &K, &V) -> A + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<Windowed<K>, A, Upserts> {
-        self.aggregation(prefix::AGGREGATE, Aggregate(initializer, aggregator), materialized)
+        self.try_aggregate(initializer, move |so_far, key, value| Ok(aggregator(so_far, key, value)), materialized)
     }
 
     /// As [`WindowedStream::aggregate`], with an aggregator that can fail.
@@ -290,7 +290,7 @@ impl<K: Clone + 'static, V: 'static> WindowedStream<K, V> {
         aggregator: impl Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<Windowed<K>, A, Upserts> {
-        self.aggregation(prefix::AGGREGATE, TryAggregate(initializer, aggregator), materialized)
+        self.aggregation(prefix::AGGREGATE, Aggregate(initializer, aggregator), materialized)
     }
 
     fn aggregation<A: 'static, F: FoldRef<K, V, A>>(
@@ -342,7 +342,8 @@ impl<K: Clone + 'static, V: 'static> SessionWindowedStream<K, V> {
         merger: impl Fn(&K, A, A) -> A + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<Windowed<K>, A, Deletes> {
-        self.aggregation(prefix::AGGREGATE, SessionAggregate(initializer, aggregator, merger), materialized)
+        let aggregator = move |so_far, key: &K, value: &V| Ok(aggregator(so_far, key, value));
+        self.try_aggregate(initializer, aggregator, move |key, a, b| Ok(merger(key, a, b)), materialized)
     }
 
     /// As [`SessionWindowedStream::aggregate`], with an aggregator and a merger that can fail.
@@ -353,7 +354,7 @@ impl<K: Clone + 'static, V: 'static> SessionWindowedStream<K, V> {
         merger: impl Fn(&K, A, A) -> Result<A> + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<Windowed<K>, A, Deletes> {
-        self.aggregation(prefix::AGGREGATE, TrySessionAggregate(initializer, aggregator, merger), materialized)
+        self.aggregation(prefix::AGGREGATE, SessionAggregate(initializer, aggregator, merger), materialized)
     }
 
     fn aggregation<A: 'static, F: Merge<K, V, A>>(

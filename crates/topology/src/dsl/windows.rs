@@ -255,6 +255,11 @@ impl SessionWindows {
     }
 }
 
+/// In milliseconds. The longest that can be counted stands for all that is longer.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

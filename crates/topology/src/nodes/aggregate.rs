@@ -17,8 +17,8 @@ pub(crate) trait Fold<K, V, A>: Send + Sync + 'static {
 pub(crate) struct Count;
 /// The first value is taken as it is.
 pub(crate) struct Reduce<F>(pub(crate) F);
+/// Initializer and aggregator.
 pub(crate) struct Aggregate<I, F>(pub(crate) I, pub(crate) F);
-pub(crate) struct TryAggregate<I, F>(pub(crate) I, pub(crate) F);
 
 impl<K, V> Fold<K, V, i64> for Count {
     #[inline]
@@ -38,17 +38,6 @@ impl<K, V, F: Fn(V, V) -> V + Send + Sync + 'static> Fold<K, V, V> for Reduce<F>
 }
 
 impl<K, V, A, I, F> Fold<K, V, A> for Aggregate<I, F>
-where
-    I: Fn() -> A + Send + Sync + 'static,
-    F: Fn(A, &K, &V) -> A + Send + Sync + 'static,
-{
-    #[inline]
-    fn fold(&self, so_far: Option<A>, key: &K, value: V) -> Result<A> {
-        Ok((self.1)(so_far.unwrap_or_else(&self.0), key, &value))
-    }
-}
-
-impl<K, V, A, I, F> Fold<K, V, A> for TryAggregate<I, F>
 where
     I: Fn() -> A + Send + Sync + 'static,
     F: Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static,

@@ -16,7 +16,7 @@ mod table_select;
 mod table_store;
 mod windowed;
 
-pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce, TryAggregate};
+pub(crate) use aggregate::{Aggregate, AggregateNode, Count, Fold, Reduce};
 pub(crate) use dedup::{Dedup, KeyAndId, Origin, OriginSerde};
 pub(crate) use fixed_key::{FixKey, fixed_key_outs};
 pub(crate) use merge::{DrainFn, MergeNode};
@@ -30,10 +30,9 @@ pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};
 pub(crate) use split::{Predicates, SplitNode};
 pub(crate) use suppress::{Room, SuppressNode, SuppressSpec, Wait, WhenFull};
 pub(crate) use table::{RowFn, TableOpNode, TableSourceNode, ToStreamNode, TransformNode};
-pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, TryRemoveWith, Uncount};
+pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeOff, Uncount};
 pub(crate) use table_select::{SelectFn, TableSelectNode};
 pub(crate) use table_store::{RowFormat, RowKind, TableStore};
 pub(crate) use windowed::{
-    Emission, FoldRef, Merge, SessionAggregate, SessionRows, TrySessionAggregate, WindowRows, WindowedAggregation,
-    WindowedNode,
+    Emission, FoldRef, Merge, SessionAggregate, SessionRows, WindowRows, WindowedAggregation, WindowedNode,
 };

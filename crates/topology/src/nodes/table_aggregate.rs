@@ -19,7 +19,6 @@ pub(crate) struct Uncount;
 pub(crate) struct TakeOff<F>(pub(crate) F);
 /// The opposite of [`Aggregate`](crate::nodes::Aggregate).
 pub(crate) struct RemoveWith<F>(pub(crate) F);
-pub(crate) struct TryRemoveWith<F>(pub(crate) F);
 
 impl<K, V> Subtract<K, V, i64> for Uncount {
     fn subtract(&self, so_far: i64, _: &K, _: V) -> Result<i64> {
@@ -33,13 +32,7 @@ impl<K, V, F: Fn(V, V) -> V + Send + Sync + 'static> Subtract<K, V, V> for TakeO
     }
 }
 
-impl<K, V, A, F: Fn(A, &K, &V) -> A + Send + Sync + 'static> Subtract<K, V, A> for RemoveWith<F> {
-    fn subtract(&self, so_far: A, key: &K, value: V) -> Result<A> {
-        Ok((self.0)(so_far, key, &value))
-    }
-}
-
-impl<K, V, A, F: Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static> Subtract<K, V, A> for TryRemoveWith<F> {
+impl<K, V, A, F: Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static> Subtract<K, V, A> for RemoveWith<F> {
     fn subtract(&self, so_far: A, key: &K, value: V) -> Result<A> {
         (self.0)(so_far, key, &value)
     }

@@ -127,8 +127,8 @@ fn number(n: i64) -> Vec<u8> {
     n.to_be_bytes().to_vec()
 }
 
-/// Writes to a store, forwards to two sinks, and only then fails.
-fn half_done() -> DriverBuilder {
+/// Writes to a store, forwards to two sinks, and only then fails: with an error for 13, with a panic for 14, in the sink for 15.
+pub(crate) fn half_done() -> DriverBuilder {
     builder(|b| {
         let store = b.key_value_store("sums", Utf8, I64);
         type Sums = StoreRef<KeyValue<String, i64>>;

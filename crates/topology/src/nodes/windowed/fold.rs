@@ -1,7 +1,7 @@
 //! How a value goes into the aggregate of a window, and how sessions become one.
 
 use crate::error::Result;
-use crate::nodes::{Aggregate, Count, Reduce, TryAggregate};
+use crate::nodes::{Aggregate, Count, Reduce};
 
 /// As [`Fold`](crate::nodes::Fold), for a value that goes into several aggregates.
 pub(crate) trait FoldRef<K, V, A>: Send + Sync + 'static {
@@ -16,7 +16,6 @@ pub(crate) trait Merge<K, V, A>: FoldRef<K, V, A> {
 
 /// Of sessions; initializer, aggregator and merger.
 pub(crate) struct SessionAggregate<I, F, M>(pub(crate) I, pub(crate) F, pub(crate) M);
-pub(crate) struct TrySessionAggregate<I, F, M>(pub(crate) I, pub(crate) F, pub(crate) M);
 
 impl<K, V> FoldRef<K, V, i64> for Count {
     #[inline]
@@ -53,17 +52,6 @@ impl<K, V: Clone, F: Fn(V, V) -> V + Send + Sync + 'static> Merge<K, V, V> for R
 impl<K, V, A, I, F> FoldRef<K, V, A> for Aggregate<I, F>
 where
     I: Fn() -> A + Send + Sync + 'static,
-    F: Fn(A, &K, &V) -> A + Send + Sync + 'static,
-{
-    #[inline]
-    fn fold(&self, so_far: Option<A>, key: &K, value: &V) -> Result<A> {
-        Ok((self.1)(so_far.unwrap_or_else(&self.0), key, value))
-    }
-}
-
-impl<K, V, A, I, F> FoldRef<K, V, A> for TryAggregate<I, F>
-where
-    I: Fn() -> A + Send + Sync + 'static,
     F: Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static,
 {
     #[inline]
@@ -75,29 +63,6 @@ where
 impl<K, V, A, I, F, M> FoldRef<K, V, A> for SessionAggregate<I, F, M>
 where
     I: Fn() -> A + Send + Sync + 'static,
-    F: Fn(A, &K, &V) -> A + Send + Sync + 'static,
-    M: Send + Sync + 'static,
-{
-    #[inline]
-    fn fold(&self, so_far: Option<A>, key: &K, value: &V) -> Result<A> {
-        Ok((self.1)(so_far.unwrap_or_else(&self.0), key, value))
-    }
-}
-
-impl<K, V, A, I, F, M> Merge<K, V, A> for SessionAggregate<I, F, M>
-where
-    I: Fn() -> A + Send + Sync + 'static,
-    F: Fn(A, &K, &V) -> A + Send + Sync + 'static,
-    M: Fn(&K, A, A) -> A + Send + Sync + 'static,
-{
-    fn merge(&self, key: &K, so_far: Option<A>, next: A) -> Result<A> {
-        Ok((self.2)(key, so_far.unwrap_or_else(&self.0), next))
-    }
-}
-
-impl<K, V, A, I, F, M> FoldRef<K, V, A> for TrySessionAggregate<I, F, M>
-where
-    I: Fn() -> A + Send + Sync + 'static,
     F: Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static,
     M: Send + Sync + 'static,
 {
@@ -107,7 +72,7 @@ where
     }
 }
 
-impl<K, V, A, I, F, M> Merge<K, V, A> for TrySessionAggregate<I, F, M>
+impl<K, V, A, I, F, M> Merge<K, V, A> for SessionAggregate<I, F, M>
 where
     I: Fn() -> A + Send + Sync + 'static,
     F: Fn(A, &K, &V) -> Result<A> + Send + Sync + 'static,

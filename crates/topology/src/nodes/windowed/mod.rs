@@ -8,10 +8,10 @@ mod window_rows;
 
 use std::sync::Arc;
 
-pub(crate) use self::fold::{FoldRef, Merge, SessionAggregate, TrySessionAggregate};
+pub(crate) use self::fold::{FoldRef, Merge, SessionAggregate};
 pub(crate) use self::sessions::SessionRows;
 pub(crate) use self::window_rows::WindowRows;
-use crate::dsl::{Closing, EmitStrategy, WindowSpec};
+use crate::dsl::{Closing, EmitStrategy, WindowSpec, millis};
 use crate::error::{Error, ErrorKind, Result};
 use crate::headers::Headers;
 use crate::node::{BuildCx, Child, Event, Node, Outs, TaskCx};
@@ -63,7 +63,6 @@ pub(crate) struct Emission {
 
 impl Emission {
     pub(crate) fn of(strategy: EmitStrategy) -> Self {
-        let millis = |interval: std::time::Duration| i64::try_from(interval.as_millis()).unwrap_or(i64::MAX);
         Self { on_close: strategy.on_close.map(millis) }
     }
 }
@@ -260,6 +259,16 @@ where
         }
         self.event(cx, event).map_err(|e| e.at(&self.name))
     }
+}
+
+/// The bytes of a record's key; `reuse`: those of the source's key are what the serde would write.
+fn write_key<K: 'static>(cx: &TaskCx<'_>, reuse: bool, serde: &Coder<K>, key: &K, to: &mut Vec<u8>) -> Result {
+    to.clear();
+    match cx.source_key.filter(|_| reuse) {
+        Some(bytes) => to.extend_from_slice(bytes),
+        None => drop(serde.encode(key, to)?),
+    }
+    Ok(())
 }
 
 /// Forwards an update of a window under the record that made it.

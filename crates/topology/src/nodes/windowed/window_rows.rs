@@ -6,7 +6,7 @@ use millpond_store_api as store;
 use store::schema::{ExpiringKey, SuffixKind};
 use store::{Direction, Window};
 
-use super::{Final, FirstEnd, FoldRef, Updates, WindowedAggregation, forward};
+use super::{Final, FirstEnd, FoldRef, Updates, WindowedAggregation, forward, write_key};
 use crate::dsl::{Closing, Shape, WindowSpec};
 use crate::error::Result;
 use crate::node::{BuildCx, TaskCx};
@@ -110,12 +110,7 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
 
     /// Puts the bytes of a record's key into the buffer.
     fn write_key(&mut self, cx: &TaskCx<'_>, key: &K) -> Result {
-        self.key.clear();
-        match cx.source_key.filter(|_| self.reuse) {
-            Some(bytes) => self.key.extend_from_slice(bytes),
-            None => drop(self.serdes.serdes.key().encode(key, &mut self.key)?),
-        }
-        Ok(())
+        write_key(cx, self.reuse, self.serdes.serdes.key(), key, &mut self.key)
     }
 
     /// The value of the key in the buffer at this start, and its time; the old value once more if it goes along with changes.
