@@ -9,9 +9,9 @@ use fastrand::Rng;
 use millpond_bench::{Access, BenchStore, EngineKind, thread_time};
 use millpond_store_api::schema::Buckets;
 use millpond_store_api::{
-    ArrivalBuffer, Cursor, Direction, Header, Headers, KeyBuffer, KeyValue, ListValue, Result, Session, SpaceMut,
-    TimestampedKeyValue, TimestampedKeyValueWithHeaders, TtlKeyValue, ValueAndTimestamp, ValueTimestampHeaders,
-    Versioned, Window,
+    ArrivalBuffer, Cursor, Direction, Header, Headers, KeyBuffer, KeyValue, ListValue, OldestFirst, Result, Session,
+    SpaceMut, TimestampedKeyValue, TimestampedKeyValueWithHeaders, TtlKeyValue, ValueAndTimestamp,
+    ValueTimestampHeaders, Versioned, Window,
 };
 
 /// Keys of each store: their rows fit into every cache, so that what is measured is the work and not the disk.
@@ -424,7 +424,8 @@ fn by_key(bench: &mut Bench) {
     bench.plain(|space| {
         let mut buffer = KeyBuffer::new(space);
         buffer.put(now, &key, &VALUE)?;
-        buffer.evict(&mut |_, held| held.rows > KEYS, &mut |row| {
+        let mut walk = OldestFirst::default();
+        buffer.take_oldest(&mut walk, &mut |_, held| held.rows > KEYS, &mut |row| {
             black_box(row);
             Ok(())
         })

@@ -1,8 +1,8 @@
 //! A port that keeps nothing: what is left is the graph's own cost.
 
 use millpond_topology::{
-    Dropped, Error, ErrorKind, NodeIndex, Out, Port, RecordMetadata, Result, Schedule, SinkIndex, StoreAccess,
-    StoreIndex, TimerId,
+    Dropped, Error, ErrorKind, HeldBack, NodeIndex, Out, Port, RecordMetadata, Result, Schedule, SinkIndex,
+    StoreAccess, StoreIndex, TimerId,
 };
 
 /// A task without stores, timers and outputs. It counts what is sent, so that nothing can be left out.
@@ -66,6 +66,16 @@ impl Port for NullPort {
     fn request_commit(&mut self) {}
 
     fn dropped(&mut self, _: NodeIndex, _: Dropped) {}
+
+    fn advance(&mut self, _: NodeIndex, time: i64) -> i64 {
+        time
+    }
+
+    fn node_time(&self, _: NodeIndex) -> Option<i64> {
+        None
+    }
+
+    fn lets_through(&mut self, _: &HeldBack<'_>) {}
 
     fn released(&self, _: StoreIndex) -> Option<i64> {
         None

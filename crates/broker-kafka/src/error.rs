@@ -112,7 +112,8 @@ const REMEDIES: &[(i32, &str)] = &[
 const CODES: &[(i32, &str, ErrorKind)] = &[
     (-199, "_BAD_MSG", Fatal),
     (-198, "_BAD_COMPRESSION", Fatal),
-    (-197, "_DESTROY", Fatal),
+    // What a record is told whose partition goes away under the client. The client itself is never used when it is closed.
+    (-197, "_DESTROY", Abortable),
     (-196, "_FAIL", Retriable),
     (-195, "_TRANSPORT", Retriable),
     (-194, "_CRIT_SYS_RESOURCE", Fatal),

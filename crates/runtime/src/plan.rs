@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use millpond_changelog::ValueFormat;
-use millpond_topology::{Retention, SinkIndex, SourceIndex, StoreIndex, StoreType};
+use millpond_topology::{NodeIndex, Retention, SinkIndex, SourceIndex, StoreIndex, StoreType};
 
 use crate::settings::OffsetReset;
 use crate::task::TaskId;
@@ -76,6 +76,8 @@ pub(crate) struct SubPlan {
     pub(crate) sinks: Vec<SinkPlan>,
     /// The sinks that choose a topic for each record, and the names of their nodes.
     pub(crate) choosing: Vec<(SinkIndex, Arc<str>)>,
+    /// The nodes that have a time of their own, and their names.
+    pub(crate) timed: Vec<(NodeIndex, String)>,
 }
 
 /// All of it.

@@ -33,9 +33,9 @@ pub use error::{Error, ErrorKind, Result};
 pub use kind::{
     AggregationWithHeaders, ArrivalBuffer, BufferScratch, BufferTotals, BufferValue, Buffered, ContextHeaders, Expired,
     Header, HeaderIter, Headers, HeadersRow, KeyBuffer, KeyValue, KeyValueRow, Keys, ListValue, ListValues, MakeValue,
-    Session, SessionRow, SessionScan, Sessions, TimestampedKeyValue, TimestampedKeyValueWithHeaders, TimestampedRow,
-    TtlKeyValue, UpdateContext, ValueAndTimestamp, ValueTimestampHeaders, VersionPut, Versioned, VersionedRecord,
-    Window, WindowRow, WindowScan,
+    OldestFirst, Session, SessionRow, SessionScan, Sessions, TimestampedKeyValue, TimestampedKeyValueWithHeaders,
+    TimestampedRow, TtlKeyValue, UpdateContext, ValueAndTimestamp, ValueTimestampHeaders, VersionPut, Versioned,
+    VersionedRecord, Window, WindowRow, WindowScan,
 };
 pub use merged::{Above, Merged, RowAbove};
 pub use poison::Poison;

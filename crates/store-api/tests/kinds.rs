@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use millpond_store_api::{
-    ArrivalBuffer, Cursor, Direction, Empty, ErrorKind, Expired, KeyBuffer, KeyValue, ListValue, Range, Result, Row,
-    Space, SpaceMut, TimestampedKeyValue, TtlKeyValue, ValueAndTimestamp, VersionPut, Versioned,
+    ArrivalBuffer, Cursor, Direction, Empty, ErrorKind, Expired, KeyBuffer, KeyValue, ListValue, OldestFirst, Range,
+    Result, Row, Space, SpaceMut, TimestampedKeyValue, TtlKeyValue, ValueAndTimestamp, VersionPut, Versioned,
 };
 
 /// A space that notes what is asked of it.
@@ -216,7 +216,8 @@ fn an_eviction_without_work_is_one_read() {
     let mut buffer = KeyBuffer::new(&mut space);
     buffer.put(30, b"k", b"v").unwrap();
     buffer.put(31, b"k", b"w").unwrap();
-    assert_eq!(buffer.evict(&mut |time, _| time < 30, &mut |_| panic!("nothing is due")).unwrap(), 0);
+    let mut walk = OldestFirst::default();
+    assert!(!buffer.take_oldest(&mut walk, &mut |time, _| time < 30, &mut |_| panic!("nothing is due")).unwrap());
     assert_eq!((space.gets, space.puts.len()), (5, 5), "a put of a waiting key leaves its order row alone");
 }
 

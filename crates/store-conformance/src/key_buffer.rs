@@ -1,6 +1,8 @@
 //! The time-ordered buffer that keeps the last value of each key, over whatever space.
 
-use millpond_store_api::{BufferTotals, Direction, Error, ErrorKind, KeyBuffer, Range, SpaceMut};
+use millpond_store_api::{
+    BufferTotals, Buffered, Direction, Error, ErrorKind, KeyBuffer, OldestFirst, Range, SpaceMut,
+};
 
 use crate::expiring::Times;
 use crate::kind::with;
@@ -32,13 +34,12 @@ pub(crate) fn get(subject: &mut dyn Subject, key: &str) -> Option<(i64, String)>
 
 pub(crate) fn evict(subject: &mut dyn Subject, due: &mut dyn FnMut(i64, BufferTotals) -> bool) -> Vec<Timed> {
     let mut rows = Vec::new();
-    let evicted = view(subject, |buffer| {
-        buffer.evict(due, &mut |row| {
-            rows.push((row.time, row.key.to_vec(), row.value.to_vec()));
-            Ok(())
-        })
-    });
-    assert_eq!(evicted.expect("the rows are taken out"), rows.len() as u64);
+    let mut taken = |row: Buffered<'_>| {
+        rows.push((row.time, row.key.to_vec(), row.value.to_vec()));
+        Ok(())
+    };
+    let mut walk = OldestFirst::default();
+    while view(subject, |buffer| buffer.take_oldest(&mut walk, due, &mut taken)).expect("a row is taken out") {}
     rows
 }
 
@@ -123,15 +124,31 @@ pub fn a_failed_visit_keeps_the_row(subject: &mut dyn Subject) {
     for (time, key) in [(1, "a"), (2, "b"), (3, "c")] {
         put(subject, time, key, "v");
     }
-    let failed = view(subject, |buffer| {
-        buffer.evict(&mut up_to(9), &mut |row| match row.time {
-            1 => Ok(()),
-            _ => Err(Error::new(ErrorKind::Io, "handle a row")),
-        })
-    });
-    assert_eq!(kind(failed, "an eviction whose visit fails"), ErrorKind::Io);
+    let mut visit = |row: Buffered<'_>| match row.time {
+        1 => Ok(()),
+        _ => Err(Error::new(ErrorKind::Io, "handle a row")),
+    };
+    let mut walk = OldestFirst::default();
+    let mut take = || view(subject, |buffer| buffer.take_oldest(&mut walk, &mut up_to(9), &mut visit));
+    assert!(take().expect("the first row is taken out"));
+    assert_eq!(kind(take(), "an eviction whose visit fails"), ErrorKind::Io);
     assert_eq!(state(subject), (2, 4, Some(2)));
     assert_eq!(get(subject, "b"), Some((2, "v".into())));
+}
+
+/// What would be held without what is due is told without taking it out.
+pub fn totals_without_what_is_due(subject: &mut dyn Subject) {
+    for (time, key, value) in [(1, "a", "1"), (2, "b", "22"), (3, "c", "333")] {
+        put(subject, time, key, value);
+    }
+    let without = |subject: &mut dyn Subject, due: &mut dyn FnMut(i64, BufferTotals) -> bool| {
+        view(subject, |buffer| buffer.totals_without(due)).expect("the totals are counted")
+    };
+    assert_eq!(without(subject, &mut up_to(2)), BufferTotals { rows: 1, bytes: 4 });
+    assert_eq!(without(subject, &mut |_, held| held.rows > 2), BufferTotals { rows: 2, bytes: 7 });
+    assert_eq!(without(subject, &mut up_to(9)), BufferTotals::default());
+    assert_eq!(state(subject), (3, 9, Some(1)));
+    assert_eq!(evict(subject, &mut up_to(9)).len(), 3);
 }
 
 /// An order without its row, or with one of another time, is `Corrupt`.
@@ -139,7 +156,8 @@ pub fn damage_is_corrupt(subject: &mut dyn Subject) {
     put(subject, 1, "k", "v");
     for row in [None, Some(&b"v\0\0\0\0\0\0\0\x02"[..])] {
         with(subject, |space| space.put(b"\x01k", row)).unwrap();
-        let evicted = view(subject, |buffer| buffer.evict(&mut up_to(9), &mut |_| Ok(())));
+        let mut walk = OldestFirst::default();
+        let evicted = view(subject, |buffer| buffer.take_oldest(&mut walk, &mut up_to(9), &mut |_| Ok(())));
         assert_eq!(kind(evicted, "an eviction of a row that is not there"), ErrorKind::Corrupt);
     }
 }

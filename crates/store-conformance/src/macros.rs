@@ -247,6 +247,7 @@ macro_rules! for_each_case {
                     rows_come_out_by_time_and_key,
                     remove,
                     an_empty_buffer_has_no_rows,
+                    totals_without_what_is_due,
                     a_failed_visit_keeps_the_row,
                     damage_is_corrupt,
                     against_a_model,

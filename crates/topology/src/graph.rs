@@ -91,6 +91,8 @@ pub(crate) struct NodeSpec {
     pub(crate) routes: bool,
     /// It has to know when caches above it hold nothing back: see [`Event::AllDrained`](crate::node::Event::AllDrained).
     pub(crate) awaits_drain: bool,
+    /// It has a time of its own: see [`Port::advance`](crate::Port::advance).
+    pub(crate) has_time: bool,
     /// It tells each window once, when that is closed: what made the windows must not take that back.
     pub(crate) tells_finals: bool,
     pub(crate) build: Build,
@@ -110,6 +112,7 @@ impl NodeSpec {
             on_demand: None,
             routes: false,
             awaits_drain: false,
+            has_time: false,
             tells_finals: false,
             build,
         }

@@ -55,8 +55,8 @@ pub use murmur3::murmur3_128;
 pub use optimize::{Optimization, ReusedTopic};
 pub use partitions::Partitions;
 pub use port::{
-    Drained, Dropped, Expiry, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata, Schedule,
-    SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
+    Drained, Dropped, Expiry, HeldBack, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata,
+    Schedule, SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId, Turn,
 };
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::port::{Drained, NodeIndex, Port, Raw};
+use crate::port::{Drained, NodeIndex, Port, Raw, Turn};
 use crate::serde::SerdeId;
 
 /// What the nodes of a task are lent for one record, punctuation or drained entry.
@@ -55,9 +55,11 @@ impl TaskCx<'_> {
         }
     }
 
-    /// This node has changed something of its own for the first time in this call: if the call fails, it is told to take it back.
-    pub(crate) fn changed(&mut self, node: NodeIndex) {
-        self.scratch.changed.push(node);
+    /// This node has rows to let through: when the call is over it is asked for them, one at a time.
+    pub(crate) fn has_due(&mut self, node: NodeIndex) {
+        if !self.scratch.due.contains(&node) {
+            self.scratch.due.push(node);
+        }
     }
 
     /// This node's timers are to be settled when the call is over.
@@ -79,8 +81,8 @@ pub(crate) struct Scratch {
     pub(crate) views: [Buffers; 4],
     /// The nodes that started or cancelled timers in this call.
     pub(crate) timers: Vec<NodeIndex>,
-    /// The nodes that have changed something of their own in this call, which they take back if it fails.
-    pub(crate) changed: Vec<NodeIndex>,
+    /// The nodes that have rows to let through.
+    pub(crate) due: Vec<NodeIndex>,
 }
 
 /// The buffers of a view.
@@ -102,8 +104,8 @@ pub(crate) enum Event<'a> {
     Drained(&'a Drained<'a>),
     /// Of the stores above it in the task none holds an update back.
     AllDrained,
-    /// The call in which the node changed something of its own has failed: it never was.
-    TakeBack,
+    /// The node's next row that is due has its turn.
+    LetThrough(Turn),
     /// The call in which the node started or cancelled timers is over: what it did to them stays, or is undone.
     SettleTimers {
         keep: bool,

@@ -317,6 +317,37 @@ impl std::fmt::Debug for Drained<'_> {
     }
 }
 
+/// A row that a node lets through.
+#[derive(Clone, Copy)]
+pub struct HeldBack<'a> {
+    /// The key's bytes; of a window as Kafka Streams writes a windowed key to a topic.
+    pub key: &'a [u8],
+    /// The value's bytes.
+    pub value: Option<&'a [u8]>,
+    /// The event time of the row (milliseconds since 1970).
+    pub timestamp: i64,
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for HeldBack<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HeldBack")
+            .field("key_len", &self.key.len())
+            .field("value_len", &self.value.map(<[u8]>::len))
+            .field("timestamp", &self.timestamp)
+            .finish()
+    }
+}
+
+/// Which of the rows that a node lets through has its turn; see [`TaskGraph::let_through`](crate::TaskGraph::let_through).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Turn {
+    /// So many rows have had theirs.
+    pub had: u64,
+    /// It is not forwarded, since it has failed: it is gone, and the next one has its turn then.
+    pub pass_over: bool,
+}
+
 /// A task, as its graph sees it. One thread at a time.
 ///
 /// What goes through the port during one record, punctuation or drained entry becomes part of the task only when that has
@@ -362,6 +393,12 @@ pub trait Port {
     /// Counts a record that a node has dropped on purpose.
     fn dropped(&mut self, node: NodeIndex, why: Dropped);
 
+    /// The time of a node (milliseconds since 1970) is at least this; answers what it is. Committed with the input offsets.
+    fn advance(&mut self, node: NodeIndex, time: i64) -> i64;
+
+    /// The time of a node: the greatest that it was [advanced](Port::advance) to; `None` if it never was.
+    fn node_time(&self, node: NodeIndex) -> Option<i64>;
+
     /// The window close (milliseconds since 1970) up to which the final results of a store have been forwarded; `None` if none
     /// were yet. Committed with the input offsets.
     fn released(&self, store: StoreIndex) -> Option<i64>;
@@ -369,6 +406,10 @@ pub trait Port {
     /// The final results of all windows that close up to `close` have been forwarded; never goes back. The rows of a store that
     /// [holds](crate::StoreDef::hold) them may expire now.
     fn release(&mut self, store: StoreIndex, close: i64);
+
+    /// What is forwarded next is this row, which the node has held back: its time is that of the call, and who is told of a
+    /// failure is told its key and value.
+    fn lets_through(&mut self, row: &HeldBack<'_>);
 
     /// Since when (wall clock, milliseconds since 1970) the task has had nothing to read: all its inputs are at their ends and
     /// nothing waits. `None` while there is something.

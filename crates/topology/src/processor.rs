@@ -205,7 +205,7 @@ impl<P: Processor> Node<P::In> for ProcessorNode<P> {
                 self.timers.settle(keep);
                 Ok(())
             }
-            Event::Drained(_) | Event::AllDrained | Event::TakeBack => {
+            Event::Drained(_) | Event::AllDrained | Event::LetThrough(_) => {
                 Err(Error::new(ErrorKind::Topology, "take a drained entry").at(&self.name))
             }
         }

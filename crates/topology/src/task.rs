@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::{Event, Root, Scratch, Slot, TaskCx, TaskIdentity};
-use crate::port::{Drained, NodeIndex, Port, Raw, SourceIndex, StoreIndex};
+use crate::port::{Drained, NodeIndex, Port, Raw, SourceIndex, StoreIndex, Turn};
 
 /// The nodes of a task, ready to run. [`Topology::task`](crate::Topology::task) makes it.
 ///
@@ -19,6 +19,8 @@ pub struct TaskGraph {
     shared: Vec<Slot>,
     scratch: Scratch,
     calls: u64,
+    /// How many nodes had rows to let through when the call at hand began.
+    due_before: usize,
 }
 
 /// How to reach a node: from this source, by child numbers.
@@ -37,7 +39,7 @@ impl TaskGraph {
         awaiting: Vec<NodeIndex>,
         shared: Vec<Slot>,
     ) -> Self {
-        Self { topology, roots, ways, owners, awaiting, shared, scratch: Scratch::default(), calls: 0 }
+        Self { topology, roots, ways, owners, awaiting, shared, scratch: Scratch::default(), calls: 0, due_before: 0 }
     }
 
     /// Takes a record through the graph: when this returns, everything it causes has gone to the port.
@@ -48,7 +50,7 @@ impl TaskGraph {
     /// before must not become part of the task then. That holds for timers too, on both sides: the graph has forgotten
     /// those that the call started, and those that it cancelled can be called again.
     pub fn receive(&mut self, port: &mut dyn Port, source: SourceIndex, raw: &Raw<'_>) -> Result {
-        self.calls += 1;
+        self.begin_call();
         let Some(Some(root)) = self.roots.get_mut(source.0 as usize) else {
             return Err(Error::new(ErrorKind::Topology, "take a record").with("source", source.0));
         };
@@ -121,22 +123,47 @@ impl TaskGraph {
         self.settled(port, done)
     }
 
-    /// Ends a call with its outcome: what it did to timers, and what nodes noted of it, stays if it went well, and is undone if
-    /// it did not (D14).
+    /// Whether nodes have rows to let through, by the calls that went well since [`TaskGraph::take_due`].
     #[inline]
-    fn settled(&mut self, port: &mut dyn Port, done: Result) -> Result {
-        let done = if done.is_ok() { done } else { self.take_back(port, done) };
-        self.scratch.changed.clear();
-        if self.scratch.timers.is_empty() { done } else { self.settle_timers(port, done) }
+    pub fn has_due(&self) -> bool {
+        !self.scratch.due.is_empty()
     }
 
-    #[cold]
-    fn take_back(&mut self, port: &mut dyn Port, failed: Result) -> Result {
-        let mut nodes = std::mem::take(&mut self.scratch.changed);
-        let taken = nodes.drain(..).try_for_each(|node| self.visit(port, node, Event::TakeBack));
-        self.scratch.changed = nodes;
-        // Why the call failed is what the caller has to know.
-        failed.and(taken)
+    /// These nodes, in the order in which they have become due. Each is asked by [`TaskGraph::let_through`] until it has no more,
+    /// before the next record, since nobody is told of them again. Nodes that a row makes due go before the next row of the same
+    /// node.
+    pub fn take_due(&mut self) -> Vec<NodeIndex> {
+        std::mem::take(&mut self.scratch.due)
+    }
+
+    /// Has a node forward the next of its rows that are due: one, so that it fails alone. Answers whether there may be another.
+    ///
+    /// `turn` counts the rows of this round, those that were passed over included. A row that has failed is tried again with the
+    /// same turn, or passed over with it; the graph may have been built anew in between.
+    ///
+    /// # Errors
+    ///
+    /// As [`TaskGraph::receive`].
+    pub fn let_through(&mut self, port: &mut dyn Port, node: NodeIndex, turn: Turn) -> Result<bool> {
+        let done = self.visit(port, node, Event::LetThrough(turn));
+        self.settled(port, done)?;
+        let again = self.scratch.due.iter().position(|due| *due == node);
+        Ok(again.map(|at| self.scratch.due.remove(at)).is_some())
+    }
+
+    fn begin_call(&mut self) {
+        self.calls += 1;
+        self.due_before = self.scratch.due.len();
+    }
+
+    /// Ends a call with its outcome: what it did to timers, and what is due by it, stays if it went well, and is undone if it did
+    /// not (D14).
+    #[inline]
+    fn settled(&mut self, port: &mut dyn Port, done: Result) -> Result {
+        if done.is_err() {
+            self.scratch.due.truncate(self.due_before);
+        }
+        if self.scratch.timers.is_empty() { done } else { self.settle_timers(port, done) }
     }
 
     #[cold]
@@ -151,7 +178,7 @@ impl TaskGraph {
     }
 
     fn visit(&mut self, port: &mut dyn Port, node: NodeIndex, event: Event<'_>) -> Result {
-        self.calls += 1;
+        self.begin_call();
         let way = self.ways.get(node.0 as usize).and_then(Option::as_ref);
         let root = way.and_then(|way| Some((self.roots.get_mut(way.source)?.as_mut()?, way)));
         let Some((root, way)) = root else {

@@ -199,6 +199,11 @@ impl Topology {
         self.0.nodes.get(node.0 as usize).map(|n| &*n.name)
     }
 
+    /// Whether a node has a time of its own, which is committed with the input offsets: see [`Port::advance`](crate::Port::advance).
+    pub fn has_time(&self, node: NodeIndex) -> bool {
+        self.0.nodes.get(node.0 as usize).is_some_and(|n| n.spec.has_time)
+    }
+
     /// The place of the store with this name.
     pub fn store_index(&self, name: &str) -> Option<StoreIndex> {
         self.0.stores.iter().position(|s| s.name == name).map(index).map(StoreIndex)

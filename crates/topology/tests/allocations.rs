@@ -158,6 +158,16 @@ impl Port for Counter {
 
     fn dropped(&mut self, _: NodeIndex, _: Dropped) {}
 
+    fn advance(&mut self, _: NodeIndex, time: i64) -> i64 {
+        time
+    }
+
+    fn node_time(&self, _: NodeIndex) -> Option<i64> {
+        None
+    }
+
+    fn lets_through(&mut self, _: &HeldBack<'_>) {}
+
     fn released(&self, _: StoreIndex) -> Option<i64> {
         None
     }

@@ -1,13 +1,15 @@
 //! What a graph sees of its task: implements the port of `topology`.
 
 use millpond_topology::{
-    Dropped, NodeIndex, Out, Port, RecordMetadata, Result, Schedule, SinkIndex, StoreAccess, StoreIndex, TimerId,
+    Dropped, HeldBack, NodeIndex, Out, Port, RecordMetadata, Result, Schedule, SinkIndex, StoreAccess, StoreIndex,
+    TimerId,
 };
 
 use crate::exec::{Outbox, Routes};
+use crate::state::DrainedEntry;
 use crate::task::punctuate::Timers;
 use crate::task::stores::{Moment, TaskStores};
-use crate::task::{Drops, foreign_store};
+use crate::task::{Drops, NodeTimes, foreign_store};
 
 /// Where the record at hand comes from.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,9 @@ pub(crate) struct TaskPort<'a> {
     pub(crate) wall: i64,
     pub(crate) commit_requested: &'a mut bool,
     pub(crate) drops: &'a mut Drops,
+    pub(crate) times: &'a mut NodeTimes,
+    /// The row that is let through.
+    pub(crate) held: &'a mut DrainedEntry,
     pub(crate) idle_since: Option<i64>,
 }
 
@@ -88,6 +93,19 @@ impl Port for TaskPort<'_> {
 
     fn dropped(&mut self, node: NodeIndex, why: Dropped) {
         self.drops.count(node, why);
+    }
+
+    fn advance(&mut self, node: NodeIndex, time: i64) -> i64 {
+        self.times.advance(node, time)
+    }
+
+    fn node_time(&self, node: NodeIndex) -> Option<i64> {
+        self.times.get(node)
+    }
+
+    fn lets_through(&mut self, row: &HeldBack<'_>) {
+        self.held.hold(row);
+        self.timestamp = row.timestamp;
     }
 
     fn released(&self, store: StoreIndex) -> Option<i64> {

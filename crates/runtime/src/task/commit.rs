@@ -124,16 +124,14 @@ impl Worker {
         let running = || self.tasks.iter().enumerate().filter(|(_, t)| t.is_running());
         let inputs = || running().flat_map(|(task, t)| t.inputs.iter().enumerate().map(move |(n, i)| (task, n, i)));
         let of = |(task, input, i): (usize, usize, &Input)| {
-            let stores = self.tasks.get(task).and_then(|t| t.stores.as_ref());
-            let processor = stores.map(TaskStores::to_commit).unwrap_or_default();
+            let processor = self.tasks.get(task).map(Task::marks).unwrap_or_default();
             let mut metadata = String::new();
             CommitMetadata { partition_time: i.partition_time, processor }.encode(&mut metadata);
             Progress { task, input, metadata }
         };
-        // What a task's stores have released stands beside each of its offsets: no one knows which will be read.
-        let released: Vec<bool> =
-            self.tasks.iter().map(|t| t.stores.as_ref().is_some_and(TaskStores::has_released)).collect();
-        let is_new = |task: usize, input: &Input| input.is_ahead() || released.get(task) == Some(&true);
+        // The times of a task stand beside each of its offsets: no one knows which will be read.
+        let moved: Vec<bool> = self.tasks.iter().map(Task::has_new_marks).collect();
+        let is_new = |task: usize, input: &Input| input.is_ahead() || moved.get(task) == Some(&true);
         let mut all: Vec<Progress> = inputs().filter(|(task, _, i)| is_new(*task, i)).map(of).collect();
         if all.is_empty() {
             all.extend(inputs().next().map(of));
@@ -287,12 +285,11 @@ impl Worker {
     /// All of it is done, `progress` included.
     fn committed(&mut self, began: Duration, progress: &[Progress]) {
         for p in progress {
-            if let Some(input) = self.tasks.get_mut(p.task).and_then(|t| t.inputs.get_mut(p.input)) {
+            let Some(task) = self.tasks.get_mut(p.task) else { continue };
+            if let Some(input) = task.inputs.get_mut(p.input) {
                 input.committed = Some(input.next);
             }
-            if let Some(stores) = self.tasks.get_mut(p.task).and_then(|t| t.stores.as_mut()) {
-                stores.released_committed();
-            }
+            task.marks_committed();
         }
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             (task.dirty, task.commit_requested) = (false, false);
@@ -313,6 +310,23 @@ impl Task {
     /// Whether anything happened since the last commit.
     fn has_uncommitted(&self) -> bool {
         self.dirty || self.stores.as_ref().is_some_and(|s| s.is_dirty()) || self.inputs.iter().any(|i| i.is_ahead())
+    }
+
+    /// The times that are committed beside its offsets, with the names of their stores and nodes.
+    fn marks(&self) -> Vec<(String, i64)> {
+        let released = self.stores.iter().flat_map(|stores| stores.to_commit());
+        released.chain(self.times.to_commit()).collect()
+    }
+
+    fn has_new_marks(&self) -> bool {
+        self.times.have_changed() || self.stores.as_ref().is_some_and(TaskStores::has_released)
+    }
+
+    fn marks_committed(&mut self) {
+        self.times.committed();
+        if let Some(stores) = &mut self.stores {
+            stores.released_committed();
+        }
     }
 
     /// `ends`: by store, the next offset of its changelog, where it moved.

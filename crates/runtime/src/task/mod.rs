@@ -6,6 +6,7 @@ mod id;
 mod input;
 mod lifecycle;
 pub(crate) mod locks;
+mod mark;
 mod nothing;
 pub(crate) mod process;
 pub(crate) mod punctuate;
@@ -15,6 +16,7 @@ pub(crate) mod rollback;
 mod settle;
 pub(crate) mod stores;
 pub(crate) mod takeover;
+mod times;
 mod upkeep;
 
 use std::sync::Arc;
@@ -39,6 +41,7 @@ use punctuate::Timers;
 use settle::Retry;
 use stores::TaskStores;
 use takeover::Takeover;
+pub(crate) use times::{NodeTimes, committed_as};
 
 /// What a task has counted since the last time somebody asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +67,11 @@ pub(crate) struct Task {
     outbox: Outbox,
     pub(crate) routes: Routes,
     drained: DrainedEntry,
+    /// The row that a node lets through, or has let through last.
+    held: DrainedEntry,
+    /// Rows are being let through: some of a look's final results are told of and some are not.
+    letting_through: bool,
+    times: NodeTimes,
     /// Where a changelog's key is written; kept for its memory.
     log_key: Vec<u8>,
     pub(crate) takeover: Takeover,
@@ -113,6 +121,9 @@ impl Task {
             outbox: Outbox::new(Arc::clone(&shared.met)),
             routes,
             drained: DrainedEntry::default(),
+            held: DrainedEntry::default(),
+            letting_through: false,
+            times: NodeTimes::new(&sub.timed),
             log_key: Vec::new(),
             takeover: Takeover::default(),
             stream_time: -1,
@@ -186,7 +197,8 @@ impl Task {
         if let Some(stores) = &mut self.stores {
             stores.forget();
         }
-        (self.commit_requested, self.dirty, self.retry) = (false, false, None);
+        self.times = NodeTimes::new(&self.plan.sub(self.id).map(|sub| sub.timed.clone()).unwrap_or_default());
+        (self.commit_requested, self.dirty, self.retry, self.letting_through) = (false, false, None, false);
     }
 
     /// Closes the shards, which flush, and lets the next owner open them. What is not committed is given up.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use millpond_broker_api::{Consumer, Record};
 use millpond_changelog::{CUT_HEADER, CutClass, Position};
-use millpond_topology::{self as topology, Header, Headers, PunctuationType, Raw, StoreAccess, TaskGraph, Topology};
+use millpond_topology::{
+    self as topology, Header, Headers, NodeIndex, PunctuationType, Raw, StoreAccess, TaskGraph, Topology, Turn,
+};
 use smallvec::SmallVec;
 
 use super::punctuate::Due;
@@ -41,6 +43,8 @@ macro_rules! port {
             wall: $wall,
             commit_requested: &mut $task.commit_requested,
             drops: &mut $task.drops,
+            times: &mut $task.times,
+            held: &mut $task.held,
             idle_since: $task.idle_since,
         }
     };
@@ -128,6 +132,7 @@ impl Task {
         while done < limit && !self.commit_requested {
             let Some(input) = self.choose(cx, consumer) else { break };
             self.process_one(cx, input)?;
+            self.let_through(cx)?;
             done += 1;
             self.read_at = cx.wall;
             if self.timers.is_due(PunctuationType::StreamTime, self.stream_time) {
@@ -287,8 +292,58 @@ impl Task {
                     break;
                 }
             }
+            self.let_through(cx)?;
         }
         Ok(())
+    }
+
+    /// Has all nodes let through what has become due, a row at a time, each atomic like a record: one that fails and is skipped is
+    /// passed over, and the others are forwarded. What a row makes due further down goes before the next row.
+    fn let_through(&mut self, cx: &mut Processing<'_>) -> Result {
+        let mut due = Vec::new();
+        self.take_due(&mut due);
+        while let Some((node, turn)) = due.pop() {
+            self.letting_through = true;
+            if self.let_one_through(cx, node, turn)? {
+                due.push((node, Turn { had: turn.had.saturating_add(1), ..turn }));
+            }
+            self.take_due(&mut due);
+        }
+        self.letting_through = false;
+        Ok(())
+    }
+
+    /// Adds the nodes that have become due, the first one last.
+    #[inline]
+    fn take_due(&mut self, due: &mut Vec<(NodeIndex, Turn)>) {
+        if let Some(graph) = self.graph.as_mut().filter(|graph| graph.has_due()) {
+            due.extend(graph.take_due().into_iter().rev().map(|node| (node, Turn::default())));
+        }
+    }
+
+    /// Answers whether there may be another row.
+    fn let_one_through(&mut self, cx: &mut Processing<'_>, node: NodeIndex, mut turn: Turn) -> Result<bool> {
+        let mut attempt = 1;
+        loop {
+            let mut has_more = false;
+            let mut port = port!(self, cx.wall, self.stream_time, None);
+            let outcome = run(self.graph.as_mut(), self.id, |graph| {
+                has_more = graph.let_through(&mut port, node, turn)?;
+                Ok(())
+            });
+            self.dirty = true;
+            let is_done = outcome.is_ok();
+            match self.settle_held(cx, outcome, attempt)? {
+                Settled::Over if is_done => return Ok(has_more),
+                Settled::Over => turn.pass_over = true,
+                Settled::Again => attempt += 1,
+            }
+        }
+    }
+
+    /// Whether it has told of some of what is due, and not of the rest.
+    pub(crate) fn is_letting_through(&self) -> bool {
+        self.letting_through
     }
 
     /// Takes every pending entry out of the overlays, in topological order, forwards and logs it; what is forwarded may
@@ -336,6 +391,7 @@ impl Task {
                     break;
                 }
             }
+            self.let_through(cx)?;
         }
         Ok(awaiting > 0)
     }
@@ -359,6 +415,7 @@ impl Task {
                     break;
                 }
             }
+            self.let_through(cx)?;
         }
         Ok(true)
     }

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exec::Failure;
 use crate::handler::{Decision, ErrorStage, Failed, Of, Origin, Subject};
 use crate::ports::Bug;
+use crate::state::DrainedEntry;
 use crate::topics::failed_to_ask;
 
 /// Whether something is done with.
@@ -113,7 +114,15 @@ impl Task {
         self.settle_other(cx, failure, "run a punctuation", subject, attempt)
     }
 
-    /// The border of what a node forwards when all caches above it are drained.
+    /// The border of a row that a node lets through. If it is skipped, the row is to be passed over.
+    pub(super) fn settle_held(&mut self, cx: &mut Processing<'_>, outcome: Outcome, attempt: u32) -> Result<Settled> {
+        let held = std::mem::take(&mut self.held);
+        let settled = self.settle_row(cx, outcome, "forward what was held back", &held, attempt);
+        self.held = held;
+        settled
+    }
+
+    /// The border of what a node does when all caches above it are drained.
     pub(super) fn settle_drained(
         &mut self,
         cx: &mut Processing<'_>,
@@ -123,23 +132,29 @@ impl Task {
         let at = self.stream_time;
         let Err(failure) = outcome else { return self.keep(cx, Of::Other(at)).map(|()| Settled::Over) };
         let subject = Subject::nobody(self.id, at);
-        self.settle_other(cx, failure, "forward what was held back", subject, attempt)
+        self.settle_other(cx, failure, "look for what was held back", subject, attempt)
     }
 
     /// The border of an entry that came out of a cache. Its write stays.
     pub(super) fn settle_update(&mut self, cx: &mut Processing<'_>, outcome: Outcome, attempt: u32) -> Result<Settled> {
         // Taken out while it is lent: the task is needed beside it.
         let entry = std::mem::take(&mut self.drained);
-        let drained = entry.drained();
-        let settled = match outcome {
-            Ok(()) => self.keep(cx, Of::Update(drained)).map(|()| Settled::Over),
-            Err(failure) => {
-                let subject = Subject::of_update(self.id, &drained);
-                self.settle_other(cx, failure, "forward an update", subject, attempt)
-            }
-        };
+        let settled = self.settle_row(cx, outcome, "forward an update", &entry, attempt);
         self.drained = entry;
         settled
+    }
+
+    fn settle_row(
+        &mut self,
+        cx: &mut Processing<'_>,
+        outcome: Outcome,
+        op: &'static str,
+        row: &DrainedEntry,
+        attempt: u32,
+    ) -> Result<Settled> {
+        let row = row.drained();
+        let Err(failure) = outcome else { return self.keep(cx, Of::Update(row)).map(|()| Settled::Over) };
+        self.settle_other(cx, failure, op, Subject::of_update(self.id, &row), attempt)
     }
 
     fn settle_other(
@@ -168,6 +183,7 @@ impl Task {
     pub(super) fn keep(&mut self, cx: &mut Processing<'_>, of: Of<'_, usize>) -> Result {
         self.timers.record_done();
         self.drops.record_done();
+        self.times.record_done();
         let collector = &mut *cx.collector;
         let (routes, key, mut logged) = (&mut self.routes, &mut self.log_key, Ok(()));
         if !self.outbox.is_empty() {
@@ -197,6 +213,7 @@ impl Task {
     pub(super) fn undo(&mut self) {
         self.timers.record_failed();
         self.drops.record_failed();
+        self.times.record_failed();
         if let Some(stores) = &mut self.stores {
             stores.record_failed();
         }

@@ -29,8 +29,8 @@ pub(crate) struct Takeover {
     /// The sources of its changelogs, while they are read.
     sources: Vec<Source>,
     retry_at: Duration,
-    /// What stands beside the committed offsets of what stores have released.
-    released: Vec<(String, i64)>,
+    /// The times that stand beside the committed offsets, of stores and nodes.
+    marks: Vec<(String, i64)>,
     /// What it waits for, for those who ask.
     pub(crate) waiting: Option<String>,
 }
@@ -141,13 +141,13 @@ impl Worker {
                 return Ok(false);
             }
         };
-        let (mut stream_time, mut released) = (-1, Vec::new());
+        let (mut stream_time, mut marks) = (-1, Vec::new());
         for (input, committed) in task.inputs.iter_mut().zip(committed) {
             match committed {
                 Some(committed) => {
                     let CommitMetadata { partition_time: time, processor } =
                         CommitMetadata::decode(&committed.metadata);
-                    released.extend(processor);
+                    marks.extend(processor);
                     (input.next, input.partition_time) = (committed.next, time);
                     (input.committed, input.leader_epoch) = (Some(committed.next), committed.leader_epoch);
                     stream_time = stream_time.max(time);
@@ -160,7 +160,7 @@ impl Worker {
             }
         }
         task.stream_time = stream_time;
-        task.takeover.released = released;
+        task.takeover.marks = marks;
         task.takeover.waiting = None;
         task.become_state(TaskState::Ends)?;
         self.shared.pass(FailPoint::TakeoverOffsets)?;
@@ -262,7 +262,9 @@ impl Worker {
         if !self.shared.planted(Bug::TimesNotRestored) {
             stores.reset_times();
         }
-        stores.restore_released(&std::mem::take(&mut task.takeover.released));
+        let committed = std::mem::take(&mut task.takeover.marks);
+        stores.restore_released(&committed);
+        task.times.restore(&committed);
         self.shared.pass(FailPoint::RestoreDone)?;
         let refused: u64 = task.takeover.restores.iter().flat_map(Restore::progress).map(|p| p.refused).sum();
         if refused > 0 {

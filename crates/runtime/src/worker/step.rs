@@ -247,7 +247,8 @@ impl Worker {
     }
 
     /// Gives every running task a turn. If a record fails, and the application stops with it, what was done before is whole
-    /// (D14): it is committed, so that neither this task nor the others do it again.
+    /// (D14): it is committed, so that neither this task nor the others do it again. If what fails was held back, others were
+    /// told of which were due with it; they are told of again with it, or not at all.
     fn process(&mut self) -> Result<bool> {
         if self.is_paused() {
             return Ok(false);
@@ -255,6 +256,7 @@ impl Worker {
         self.process_all().inspect_err(|error| {
             if error.kind() == ErrorKind::Record
                 && self.holding_since.is_none()
+                && !self.tasks.iter().any(Task::is_letting_through)
                 && let Err(e) = self.commit()
             {
                 tracing::warn!(worker = self.number, "what was done since the last commit is given up: {}", e.chain());

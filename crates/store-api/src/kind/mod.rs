@@ -14,7 +14,7 @@ mod with_headers;
 
 pub use buffer::{
     ArrivalBuffer, BufferScratch, BufferTotals, BufferValue, Buffered, ContextHeaders, KeyBuffer, MakeValue,
-    UpdateContext,
+    OldestFirst, UpdateContext,
 };
 pub use expiring::Keys;
 pub use headers::{Header, HeaderIter, Headers};

@@ -110,6 +110,8 @@ fn a_cogroup_in_tumbling_windows_in_which_each_stream_has_its_own_time() {
         assert_eq!(stored.all(), all);
         pipe(&driver, &[('r', "k", "g", 9)]);
         assert_eq!(stored.get("k", 0).unwrap(), "a+b+d+f+g", "`right` is not later than it was");
+        pipe(&driver, &[('l', "k", "late", 4)]);
+        assert_eq!(stored.get("k", 0).unwrap(), "a+b+d+f+g", "and `left` not earlier");
     }
 }
 

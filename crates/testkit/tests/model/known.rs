@@ -6,8 +6,6 @@
 //! * Two ways to one task, one of them through another topic: which record is first is not determined.
 //! * A cache leaves out updates of a row between two commits: only the last one of a key is certain. An aggregate of such
 //!   updates as a stream is not determined, an aggregate of the table is.
-//! * Where final results are looked for now and then, the time since the last look is lost with the process: windows that had
-//!   closed take records again until the next look.
 //! * What does not depend on the order of its values is known without it.
 //! * A row of a table that has moved from group to group may have been in groups that an observer of the last updates never
 //!   hears of: there it counts for nothing, but the group may have a row.

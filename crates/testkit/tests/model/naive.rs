@@ -24,11 +24,31 @@ pub(crate) struct Rec {
     pub(crate) part: i32,
     /// When it comes: the number of the input that it is made of, then, for each step on its way, that step and which of
     /// its results it is. An input is done before the next, a parent calls its children in the order of the plan, and a
-    /// child is done before the next: so records come in the order of these lists.
+    /// child is done before the next: so records come in the order of these lists. What has waited comes behind all else.
     pub(crate) at: Vec<usize>,
+    /// So much of that list says what the task was at when this came: an input, a record of a repartition topic, or a row that
+    /// was let through.
+    pub(crate) border: usize,
 }
 
 impl Rec {
+    /// What is made of it in another task.
+    fn in_another_task(self) -> Self {
+        Self { border: self.at.len(), ..self }
+    }
+
+    /// Whether the task is at the same thing.
+    pub(crate) fn is_within_that_of(&self, other: &Self) -> bool {
+        self.part == other.part && self.at[..self.border] == other.at[..other.border]
+    }
+
+    /// A row that a step lets through when what the task is at is done. It was this record that made the step's first row due.
+    pub(crate) fn lets_through(&self, row: Self, step: StepId, nth: usize) -> Self {
+        let (whole, rest) = self.at.split_at(self.border);
+        let at = [whole, &[usize::MAX], rest, &[step, nth]].concat();
+        Self { border: at.len(), at, ..row }
+    }
+
     /// What the row is called by.
     pub(crate) fn row(&self) -> RowKey {
         (self.key.clone(), self.window)
@@ -67,13 +87,6 @@ pub(crate) struct WindowRows {
 }
 
 impl Seen {
-    /// The same, of which nothing is known.
-    fn unknown(mut self) -> Self {
-        (self.known, self.known_late) = (Known::Nothing, Known::Nothing);
-        self.windows.iter_mut().for_each(|windows| windows.known = Known::Nothing);
-        self
-    }
-
     /// Whether all rows that there have been are there in the end.
     fn all_rows_stay(&self) -> bool {
         let rows = self.rows();
@@ -171,7 +184,6 @@ impl Of<'_> {
                 let all = self.windowed(of.clone(), *windows, *fold);
                 match on_close {
                     None => all,
-                    Some(every) if *every > 0 && self.world.breaks => all.unknown(),
                     Some(every) => self.closed(&of, &all, *windows, *every),
                 }
             }
@@ -217,6 +229,7 @@ impl Of<'_> {
                 time: input.time,
                 part,
                 at: vec![number],
+                border: 1,
             })
         });
         Seen {
@@ -282,7 +295,9 @@ impl Of<'_> {
     fn repartition(&self, of: &Seen, nth: usize) -> Seen {
         let known = of.known.repartitioned(self.world.partitions, of.rekeyed);
         let via = [&of.via[..], &[(self.step, nth)]].concat();
-        Seen { via, rekeyed: false, ..self.each(of, known, |rec| vec![rec.clone()]) }
+        let mut moved = self.each(of, known, |rec| vec![rec.clone()]);
+        moved.records = moved.records.into_iter().map(Rec::in_another_task).collect();
+        Seen { via, rekeyed: false, ..moved }
     }
 
     /// The same records, those of one key in one partition; under another key if one is given.
@@ -336,7 +351,8 @@ impl Of<'_> {
                 let time = told.iter().filter(|(other, _)| *other == group).map(|(_, time)| *time).max();
                 let at = [&rec.at[..], &[self.step, nth]].concat();
                 let (value, time) = (Some(all_rows(fold, &values)), time.unwrap_or(rec.time));
-                records.push(Rec { key: group, window: None, value, time, part: rec.part, at });
+                let border = at.len();
+                records.push(Rec { key: group, window: None, value, time, part: rec.part, at, border });
             }
         }
         Seen {
@@ -404,7 +420,7 @@ impl Of<'_> {
     /// A row's updates wait until so much time has passed since the first of those that have not come out. Then the last comes.
     fn held_back(&self, of: &Seen, limit: i64) -> Seen {
         let known = if of.known == Known::Total { Known::Total } else { Known::Nothing };
-        let (mut records, mut waiting) = (Vec::new(), Vec::<(i64, Rec)>::new());
+        let (mut records, mut waiting, mut first) = (Vec::new(), Vec::<(i64, Rec)>::new(), None);
         for (n, rec) in of.records.iter().enumerate() {
             let same_task = |other: &Rec| other.part == rec.part;
             let time = of.records[..=n].iter().filter(|other| same_task(other)).map(|other| other.time).max();
@@ -413,13 +429,18 @@ impl Of<'_> {
                 None => waiting.push((rec.time, rec.clone())),
             }
             let is_due = |since: i64, other: &Rec| same_task(other) && time.is_some_and(|time| since + limit <= time);
+            if waiting.iter().any(|(since, other)| is_due(*since, other)) {
+                first.get_or_insert(rec);
+            }
+            if of.records.get(n + 1).is_some_and(|next| next.is_within_that_of(rec)) {
+                continue;
+            }
+            let Some(first) = first.take() else { continue };
             let mut due: Vec<(i64, Rec)> =
                 waiting.iter().filter(|(since, other)| is_due(*since, other)).cloned().collect();
             waiting.retain(|(since, other)| !is_due(*since, other));
             due.sort_by_key(|(since, rec)| (*since, rec.row()));
-            for (nth, (_, due)) in due.into_iter().enumerate() {
-                records.push(Rec { at: [&rec.at[..], &[self.step, nth]].concat(), ..due });
-            }
+            records.extend(due.into_iter().enumerate().map(|(nth, (_, row))| first.lets_through(row, self.step, nth)));
         }
         Seen { records, known, late: vec![], windows: None, ..of.clone() }
     }

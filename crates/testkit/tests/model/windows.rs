@@ -175,7 +175,7 @@ pub(crate) fn seen(records: &[Rec], updates: &[Rec], windows: Windows) -> Vec<Ro
 /// The final results of the windows that have closed, each when its time has come: in the order of the windows' times, then of
 /// their keys.
 pub(crate) fn finals(records: &[Rec], updates: &[Rec], windows: Windows, step: StepId) -> Vec<Rec> {
-    let mut finals: Vec<Rec> = Vec::new();
+    let (mut finals, mut first): (Vec<Rec>, Option<&Rec>) = (Vec::new(), None);
     let mut told: BTreeSet<RowKey> = BTreeSet::new();
     for (n, rec) in records.iter().enumerate() {
         let time = time_at(records, n);
@@ -186,11 +186,18 @@ pub(crate) fn finals(records: &[Rec], updates: &[Rec], windows: Windows, step: S
             rows.insert(update.row(), update);
         }
         let due = |row: &&Rec| row.value.is_some() && row.window.is_some_and(|window| windows.is_closed(window, time));
-        let mut due: Vec<&Rec> = rows.into_values().filter(due).filter(|row| told.insert(row.row())).collect();
-        due.sort_by_key(|row| (row.window.map(|(start, end)| (end, start)), row.key.clone()));
-        for (nth, row) in due.into_iter().enumerate() {
-            finals.push(Rec { at: [&rec.at[..], &[step, nth]].concat(), ..row.clone() });
+        let mut due: Vec<&Rec> = rows.into_values().filter(due).filter(|row| !told.contains(&row.row())).collect();
+        if !due.is_empty() {
+            first.get_or_insert(rec);
         }
+        if records.get(n + 1).is_some_and(|next| next.is_within_that_of(rec)) {
+            continue;
+        }
+        let Some(first) = first.take() else { continue };
+        told.extend(due.iter().map(|row| row.row()));
+        due.sort_by_key(|row| (row.window.map(|(start, end)| (end, start)), row.key.clone()));
+        let due = due.into_iter().cloned().enumerate();
+        finals.extend(due.map(|(nth, row)| first.lets_through(row, step, nth)));
     }
     finals
 }

@@ -30,7 +30,7 @@ use crate::store::{Plain, Serdes, Stamped, WindowSerdes};
 /// # Semantics
 ///
 /// As those of a [`GroupedStream`], of [windows](crate::WindowedStream) or [sessions](crate::SessionWindowedStream). In windows
-/// each stream has a time of its own: what is late to one may be in time to another. These times begin anew when a task starts.
+/// each stream has a time of its own: what is late to one may be in time to another.
 #[must_use = "a cogroup does nothing until something is made of it"]
 pub struct CogroupedStream<K: 'static, A: 'static> {
     /// Some place in the topology.
@@ -183,7 +183,7 @@ impl<K: Clone + 'static, A: 'static> WindowedCogroup<K, A> {
         initializer: impl Fn() -> A + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<Windowed<K>, A, Upserts> {
-        let (plan, (cogroup, materialized)) = (Plan::of_cogroup(self.1), self.0.gather(materialized));
+        let (plan, (cogroup, materialized)) = (Plan::of(self.1), self.0.gather(materialized));
         let Gathered { at, inputs, store, names } = cogroup;
         let declared = declare_windows(&at, store, names.first(), materialized, &plan.spec, plan.emit);
         let initializer: Initializer<A> = Arc::new(initializer);
@@ -214,7 +214,7 @@ impl<K: Clone + 'static, A: 'static> SessionWindowedCogroup<K, A> {
         merger: impl Fn(&K, A, A) -> A + Send + Sync + 'static,
         materialized: Materialized<K, A>,
     ) -> Table<Windowed<K>, A, Deletes> {
-        let (plan, (cogroup, materialized)) = (Plan::of_cogroup(self.1), self.0.gather(materialized));
+        let (plan, (cogroup, materialized)) = (Plan::of(self.1), self.0.gather(materialized));
         let Gathered { at, inputs, store, names } = cogroup;
         let declared = declare_sessions(&at, store, names.first(), materialized, &plan.spec, plan.emit);
         let folds: (Initializer<A>, Merger<K, A>) = (Arc::new(initializer), Arc::new(merger));

@@ -125,8 +125,6 @@ pub(crate) struct Plan {
     pub(crate) emit: EmitStrategy,
     /// The node that takes late records, once somebody wants them.
     late: Option<usize>,
-    /// Other nodes put into the same store.
-    shares_store: bool,
 }
 
 impl<K: 'static, V: 'static> Parts<K, V> {
@@ -157,13 +155,8 @@ impl<K: 'static, V: 'static> Parts<K, V> {
 
 impl Plan {
     /// Results with every update, and nobody takes late records.
-    fn of(spec: WindowSpec) -> Self {
-        Self { spec, emit: EmitStrategy::on_window_update(), late: None, shares_store: false }
-    }
-
-    /// Of each input of a cogroup.
-    pub(crate) fn of_cogroup(spec: WindowSpec) -> Self {
-        Self { shares_store: true, ..Self::of(spec) }
+    pub(crate) fn of(spec: WindowSpec) -> Self {
+        Self { spec, emit: EmitStrategy::on_window_update(), late: None }
     }
 
     /// Adds the node that aggregates, over rows that `rows` makes of the store with this number.
@@ -175,14 +168,14 @@ impl Plan {
         index: usize,
         rows: impl Fn(&mut BuildCx<'_>) -> R + Send + Sync + 'static,
     ) -> At {
-        let (spec, emission, shares_store) = (self.spec, Emission::of(self.emit), self.shares_store);
+        let (spec, emission) = (self.spec, Emission::of(self.emit));
         let build: Build = Arc::new(move |b| {
             let rows = rows(b);
-            let node = WindowedNode::build(b, index, rows, &spec, emission, value.clone())?;
-            Ok(Built::node(if shares_store { node.sharing_its_store() } else { node }))
+            Ok(Built::node(WindowedNode::build(b, index, rows, &spec, emission, value.clone())?))
         });
         let mut node = NodeSpec::processor(name, vec![at.node], build);
         node.stores = vec![index];
+        node.has_time = true;
         node.old = OldValues { gives: true, ..OldValues::default() };
         let mut graph = at.graph();
         let node = graph.add::<Record<K, V>, Record<Windowed<K>, Change<A>>>(node);

@@ -1,6 +1,6 @@
 //! What leaves the overlay for the log: entries lent at a record border, and the buffers of a drained one.
 
-use millpond_topology::Drained;
+use millpond_topology::{Drained, HeldBack};
 
 /// A write on its way to the changelog, lent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,15 @@ impl DrainedEntry {
     /// For the graph: the change, new and old.
     pub fn drained(&self) -> Drained<'_> {
         Drained { key: &self.key, new: self.new.get(), old: self.old.get(), timestamp: self.timestamp }
+    }
+
+    /// Takes a row over that a node has held back.
+    pub fn hold(&mut self, row: &HeldBack<'_>) {
+        self.key.clear();
+        self.key.extend_from_slice(row.key);
+        self.new.set(row.value);
+        self.old.set(None);
+        self.timestamp = row.timestamp;
     }
 
     /// For the changelog: the new value.

@@ -2,7 +2,6 @@
 
 mod buffers;
 mod expiry;
-mod released;
 mod shard;
 mod spaces;
 #[cfg(test)]
@@ -17,12 +16,12 @@ use millpond_store_api::{Engine, Read, ShardSpec, SpaceId, SpaceSpec};
 use millpond_topology::{self as topology, StoreAccess, StoreIndex, StoreType};
 
 use self::expiry::StoreTime;
-use self::released::Released;
 pub(crate) use self::shard::TaskShard;
 use self::spaces::{Placed, Spaces, WINDOWED};
 use crate::error::{Error, Result};
 use crate::plan::StorePlan;
 use crate::state::{Budget, Chain, Entry, Overlay, OverlayOptions, make_dir};
+use crate::task::mark::Mark;
 
 /// A store and what lies over it.
 pub(crate) struct TaskStore {
@@ -33,7 +32,7 @@ pub(crate) struct TaskStore {
     /// Where its rows are there.
     pub(crate) rows: RowLayout,
     expiring: Option<Box<StoreTime>>,
-    released: Released,
+    released: Mark,
 }
 
 impl TaskStore {
@@ -45,7 +44,7 @@ impl TaskStore {
         let caching = plan.caching && (caching || plan.kind == StoreType::SuppressionBuffer);
         let options = OverlayOptions { space, caching, keep_old: plan.forwards };
         let expiring = StoreTime::of(plan, number, overlay);
-        let released = Released::default();
+        let released = Mark::default();
         Self { plan: plan.clone(), overlay: overlay(options), shard, rows, expiring, released }
     }
 
@@ -199,7 +198,7 @@ impl TaskStores {
 
     /// Up to which window close a store's node has forwarded final results.
     pub(crate) fn released(&self, store: StoreIndex) -> Option<i64> {
-        self.stores.get(self.place(store)?)?.released.close()
+        self.stores.get(self.place(store)?)?.released.time()
     }
 
     /// See [`Port::release`](millpond_topology::Port::release).
@@ -220,9 +219,9 @@ impl TaskStores {
     }
 
     /// What is to be committed beside the inputs' offsets.
-    pub(crate) fn to_commit(&self) -> Vec<(String, i64)> {
-        let of = |store: &TaskStore| Some((store.plan.name.clone(), store.released.close()?));
-        self.stores.iter().filter_map(of).collect()
+    pub(crate) fn to_commit(&self) -> impl Iterator<Item = (String, i64)> {
+        let of = |store: &TaskStore| Some((store.plan.name.clone(), store.released.time()?));
+        self.stores.iter().filter_map(of)
     }
 
     /// Whether anything was released since the last commit.
@@ -395,7 +394,7 @@ impl TaskStores {
     pub(crate) fn forget(&mut self) {
         for store in &mut self.stores {
             store.overlay.clear();
-            store.released = Released::default();
+            store.released = Mark::default();
         }
         self.reset_times();
     }

@@ -1,8 +1,8 @@
 //! The buffer that keeps the last value of each key: what suppression needs.
 
 use super::totals::{BufferTotals, Totals};
-use super::{Buffered, ROW, damaged, earliest, evict, order_head, split_order};
-use crate::{Result, Space, SpaceMut, ValueAndTimestamp};
+use super::{Buffered, OldestFirst, ROW, damaged, earliest, order_head, split_order, take_oldest};
+use crate::{Result, Row, Space, SpaceMut, ValueAndTimestamp};
 
 /// Makes the new value of a key of the one that waits, if one does; it appends to the buffer.
 pub type MakeValue<'a> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<()> + 'a;
@@ -60,6 +60,12 @@ impl<'a, S: Space + ?Sized> KeyBuffer<'a, S> {
     pub fn earliest(&mut self) -> Result<Option<i64>> {
         let totals = Totals::read(self.space)?;
         if totals.held.rows == 0 { Ok(None) } else { earliest(self.space, totals.lowest) }
+    }
+
+    /// Whether `due` may hold for the oldest row, as [`KeyBuffer::take_oldest`] asks it: found out without a walk.
+    pub fn may_be_due(&mut self, due: &mut dyn FnMut(i64, BufferTotals) -> bool) -> Result<bool> {
+        let totals = Totals::read(self.space)?;
+        Ok(totals.held.rows > 0 && due(totals.lowest, totals.held))
     }
 
     /// The waiting value of a key, with the time at which the key came.
@@ -132,30 +138,58 @@ impl<S: SpaceMut + ?Sized> KeyBuffer<'_, S> {
         Ok(true)
     }
 
-    /// Takes rows out, oldest first, for as long as `due` holds for the oldest row's time and what is held with it; answers
-    /// how many.
+    /// Takes the oldest row out if `due` holds for its time and what is held with it; false if it does not, or there is none.
+    /// One after the other, rows come out by their times, then by their keys.
     ///
     /// `due` must not hold for a later time when it does not for an earlier one: it is asked with a time that may be
     /// earlier than the oldest row's, so that mostly nothing is walked. A row is deleted after `each` has had it; if that
     /// fails, the row stays and the error is handed on.
-    pub fn evict(
+    ///
+    /// `walk` is where the call before has left off. It must be a new one if the buffer was written meanwhile, or if what that
+    /// call has done was undone.
+    pub fn take_oldest(
         &mut self,
+        walk: &mut OldestFirst,
         due: &mut dyn FnMut(i64, BufferTotals) -> bool,
         each: &mut dyn FnMut(Buffered<'_>) -> Result<()>,
-    ) -> Result<u64> {
-        let row = &mut self.scratch.row;
-        evict(self.space, due, &mut |space, order, totals| {
-            let (time, key) = split_order(order.key)?;
-            row_key(key, row);
-            let waiting = space.get(row)?.map(split_row).transpose()?;
-            let Some(ValueAndTimestamp { value, .. }) = waiting.filter(|row| row.timestamp == time) else {
-                return Err(damaged("an order row has no row of its time"));
-            };
-            each(Buffered { time, key, value })?;
-            totals.remove(key, value)?;
+    ) -> Result<bool> {
+        let Self { space, scratch: BufferScratch { row, .. } } = self;
+        let before = Totals::read(&mut **space)?;
+        let mut totals = before;
+        let taken = take_oldest(&mut **space, &mut totals, walk, due, &mut |space, order, totals| {
+            let waiting = read_row(space, order, row)?;
+            each(waiting)?;
+            totals.remove(waiting.key, waiting.value)?;
             space.put(order.key, None)?;
             space.put(row, None)
-        })
+        });
+        if totals != before {
+            totals.write(&mut **space)?;
+        }
+        taken
+    }
+
+    /// How much would wait if all rows were taken out for which `due` holds, as [`KeyBuffer::take_oldest`] asks it.
+    pub fn totals_without(&mut self, due: &mut dyn FnMut(i64, BufferTotals) -> bool) -> Result<BufferTotals> {
+        let Self { space, scratch: BufferScratch { row, .. } } = self;
+        let (mut totals, mut walk) = (Totals::read(&mut **space)?, OldestFirst::default());
+        let mut leave_out = |space: &mut S, order: Row<'_>, totals: &mut Totals| {
+            let waiting = read_row(space, order, row)?;
+            totals.remove(waiting.key, waiting.value)
+        };
+        while take_oldest(&mut **space, &mut totals, &mut walk, due, &mut leave_out)? {}
+        Ok(totals.held)
+    }
+}
+
+/// The row that an order row stands for; `row` gets its key in the space.
+fn read_row<'a, S: SpaceMut + ?Sized>(space: &'a mut S, order: Row<'a>, row: &mut Vec<u8>) -> Result<Buffered<'a>> {
+    let (time, key) = split_order(order.key)?;
+    row_key(key, row);
+    let waiting = space.get(row)?.map(split_row).transpose()?;
+    match waiting.filter(|row| row.timestamp == time) {
+        Some(ValueAndTimestamp { value, .. }) => Ok(Buffered { time, key, value }),
+        None => Err(damaged("an order row has no row of its time")),
     }
 }
 

@@ -24,7 +24,7 @@ pub use by_key::{BufferScratch, KeyBuffer, MakeValue};
 pub use totals::BufferTotals;
 pub use value::{BufferValue, ContextHeaders, UpdateContext};
 
-use std::ops::Bound::{self, Excluded, Included};
+use std::ops::Bound::{Excluded, Included};
 
 use self::totals::Totals;
 use crate::{Chunk, Direction, Error, ErrorKind, Range, Result, Row, Space, SpaceMut};
@@ -107,50 +107,77 @@ fn evict_due<S: SpaceMut + ?Sized>(
     due: &mut dyn FnMut(i64, BufferTotals) -> bool,
     step: &mut dyn FnMut(&mut S, Row<'_>, &mut Totals) -> Result<()>,
 ) -> Result<()> {
-    if totals.held.rows == 0 || !due(totals.lowest, totals.held) {
-        return Ok(());
-    }
-    let mut oldest = Oldest::from(totals.lowest);
-    while let Some(order) = oldest.next(space)? {
-        totals.lowest = split_order(order.key)?.0;
-        if !due(totals.lowest, totals.held) {
-            return Ok(());
-        }
-        step(space, order, totals)?;
-    }
-    if totals.held.rows == 0 { Ok(()) } else { Err(damaged("its totals are more than its rows")) }
+    let mut walk = OldestFirst::default();
+    while take_oldest(space, totals, &mut walk, due, step)? {}
+    Ok(())
 }
 
-/// The order rows, oldest first, a chunk at a time: rows may be deleted and written between two of them.
-struct Oldest {
+/// Has `step` take the oldest row out, if that is due; false if it is not, or there is none.
+fn take_oldest<S: SpaceMut + ?Sized>(
+    space: &mut S,
+    totals: &mut Totals,
+    walk: &mut OldestFirst,
+    due: &mut dyn FnMut(i64, BufferTotals) -> bool,
+    step: &mut dyn FnMut(&mut S, Row<'_>, &mut Totals) -> Result<()>,
+) -> Result<bool> {
+    if walk.is_new() && (totals.held.rows == 0 || !due(totals.lowest, totals.held)) {
+        return Ok(false);
+    }
+    let Some(order) = walk.next(space, totals.lowest)? else {
+        return if totals.held.rows == 0 { Ok(false) } else { Err(damaged("its totals are more than its rows")) };
+    };
+    totals.lowest = split_order(order.key)?.0;
+    if !due(totals.lowest, totals.held) {
+        return Ok(false);
+    }
+    step(space, order, totals)?;
+    Ok(true)
+}
+
+/// Where a walk over a buffer's rows, oldest first, has come to. It reads some of them at a time, so it holds for as long as
+/// only the rows that it has given are taken out, and nothing is put.
+#[derive(Default)]
+pub struct OldestFirst {
     chunk: Chunk,
     at: usize,
+    /// How many rows were read last; none yet: 0.
     limit: usize,
-    /// Where the rows behind the chunk begin.
-    rest: Bound<Vec<u8>>,
+    /// The last order row that was read.
+    last: Vec<u8>,
 }
 
-impl Oldest {
-    fn from(lowest: i64) -> Self {
-        let mut head = Vec::new();
-        order_head(lowest, &mut head);
-        Self { chunk: Chunk::default(), at: 0, limit: 1, rest: Included(head) }
+impl OldestFirst {
+    fn is_new(&self) -> bool {
+        self.limit == 0
     }
 
-    /// The next order row, lent until the next call. Rows that are written meanwhile are met or not.
-    fn next<S: Space + ?Sized>(&mut self, space: &S) -> Result<Option<Row<'_>>> {
+    /// The next order row, lent until the next call; `lowest`: no row has an earlier time.
+    fn next<S: Space + ?Sized>(&mut self, space: &S, lowest: i64) -> Result<Option<Row<'_>>> {
         if self.at == self.chunk.len() {
-            let rest = Range::new(self.rest.as_ref().map(Vec::as_slice), Excluded(&[ROW]));
-            self.chunk.fill(&mut *space.scan(rest, Direction::Forward)?, self.limit)?;
-            self.limit = (self.limit * 4).min(MAX_CHUNK);
+            let from = match self.limit {
+                0 => {
+                    order_head(lowest, &mut self.last);
+                    Included(self.last.as_slice())
+                }
+                _ => Excluded(self.last.as_slice()),
+            };
+            self.limit = (self.limit * 4).clamp(1, MAX_CHUNK);
+            self.chunk.fill(&mut *space.scan(Range::new(from, Excluded(&[ROW])), Direction::Forward)?, self.limit)?;
             self.at = 0;
             if let Some(last) = self.chunk.last() {
-                self.rest = Excluded(last.key.to_vec());
+                last.key.clone_into(&mut self.last);
             }
         }
         let row = self.chunk.get(self.at);
         self.at += usize::from(row.is_some());
         Ok(row)
+    }
+}
+
+/// State is business data: the output shows sizes only.
+impl std::fmt::Debug for OldestFirst {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OldestFirst").field("read", &self.chunk.len()).field("at", &self.at).finish_non_exhaustive()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod dead_letters;
+mod finals;
 mod random;
 mod refused;
 mod retries;

@@ -1,15 +1,15 @@
 //! The buffer of a node: a store, and memory for its rows.
 
-use std::cell::Cell;
-
 use millpond_store_api as store;
 use store::{
-    BufferScratch, BufferTotals, BufferValue, ContextHeaders, Headers, KeyBuffer, UpdateContext, ValueTimestampHeaders,
+    BufferScratch, BufferTotals, BufferValue, ContextHeaders, Headers, KeyBuffer, OldestFirst, UpdateContext,
+    ValueTimestampHeaders,
 };
 
 use crate::error::Result;
 use crate::headers::Headers as RecordHeaders;
-use crate::port::{LayerSpace, Port, StoreIndex};
+use crate::nodes::suppress::wait::Due;
+use crate::port::{LayerSpace, Port, StoreIndex, Turn};
 
 /// An update on its way into a buffer.
 pub(super) struct Waiting<'a> {
@@ -30,12 +30,16 @@ pub(super) struct Buffer {
     topic: String,
     headers: Vec<u8>,
     pub(super) taken: Taken,
+    walk: OldestFirst,
+    /// The turn of the row to which the walk has come.
+    next: Turn,
 }
 
 impl Buffer {
     pub(super) fn new(store: StoreIndex, with_headers: bool) -> Self {
-        let (scratch, taken) = (BufferScratch::default(), Taken::default());
-        Self { store, with_headers, scratch, topic: String::new(), headers: Vec::new(), taken }
+        let (scratch, taken, walk, next) =
+            (BufferScratch::default(), Taken::default(), OldestFirst::default(), Turn::default());
+        Self { store, with_headers, scratch, topic: String::new(), headers: Vec::new(), taken, walk, next }
     }
 
     pub(super) fn put(&mut self, port: &mut dyn Port, update: Waiting<'_>, headers: &RecordHeaders) -> Result {
@@ -69,27 +73,46 @@ impl Buffer {
         Ok(())
     }
 
+    /// How much waits.
     pub(super) fn totals(&mut self, port: &mut dyn Port) -> Result<BufferTotals> {
         with_buffer(port, self.store, &mut self.scratch, |buffer| buffer.totals())
+    }
+
+    /// How much waits beside what is due.
+    pub(super) fn totals_without(&mut self, port: &mut dyn Port, due: Due) -> Result<BufferTotals> {
+        with_buffer(port, self.store, &mut self.scratch, |buffer| {
+            buffer.totals_without(&mut |time, held| due.is(time, held))
+        })
+    }
+
+    /// Whether there may be a row that is due.
+    pub(super) fn may_be_due(&mut self, port: &mut dyn Port, due: Due) -> Result<bool> {
+        with_buffer(port, self.store, &mut self.scratch, |buffer| {
+            buffer.may_be_due(&mut |time, held| due.is(time, held))
+        })
     }
 
     pub(super) fn earliest(&mut self, port: &mut dyn Port) -> Result<Option<i64>> {
         with_buffer(port, self.store, &mut self.scratch, |buffer| buffer.earliest())
     }
 
-    /// Takes some of the rows out for which `due` holds, oldest first; none are left if there is none of them.
-    pub(super) fn take(&mut self, port: &mut dyn Port, due: &dyn Fn(i64, BufferTotals) -> bool) -> Result {
-        let taken = &mut self.taken;
-        taken.clear();
-        let room = Cell::new(Taken::BYTES);
-        with_buffer(port, self.store, &mut self.scratch, |buffer| {
-            buffer.evict(&mut |time, held| room.get() > 0 && due(time, held), &mut |row| {
-                taken.push(row.key, row.value);
-                room.set(room.get().saturating_sub(row.key.len() + row.value.len() + 1));
+    /// Takes the oldest row out if it is due; what it was is in `taken` then. `turn`: by which the walk knows whether the row
+    /// before came out as well.
+    pub(super) fn take(&mut self, port: &mut dyn Port, due: Due, turn: Turn) -> Result<bool> {
+        let Self { store, scratch, taken, walk, next, .. } = self;
+        if turn.had == 0 || turn != *next {
+            *walk = OldestFirst::default();
+        }
+        *next = Turn { had: turn.had.saturating_add(1), pass_over: false };
+        with_buffer(port, *store, scratch, |buffer| {
+            buffer.take_oldest(walk, &mut |time, held| due.is(time, held), &mut |row| {
+                taken.key.clear();
+                taken.key.extend_from_slice(row.key);
+                taken.value.clear();
+                taken.value.extend_from_slice(row.value);
                 Ok(())
             })
-        })?;
-        Ok(())
+        })
     }
 }
 
@@ -138,35 +161,9 @@ fn with_buffer<T>(
     Ok(done?)
 }
 
-/// Rows that were taken out and are to be forwarded: some at a time, however many are due.
+/// A row that was taken out and is to be forwarded.
 #[derive(Default)]
 pub(super) struct Taken {
-    bytes: Vec<u8>,
-    /// The lengths of key and value.
-    pub(super) rows: Vec<(usize, usize)>,
-}
-
-impl Taken {
-    /// About so many bytes are taken out at a time.
-    const BYTES: usize = 64 << 10;
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(2 * Self::BYTES);
-        self.rows.clear();
-    }
-
-    fn push(&mut self, key: &[u8], value: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
-        self.rows.push((key.len(), value.len()));
-    }
-
-    /// Row `n`, which begins at `at`; moves on behind it.
-    pub(super) fn get(&self, n: usize, at: &mut usize) -> Option<(&[u8], &[u8])> {
-        let (key, value) = *self.rows.get(n)?;
-        let row = self.bytes.get(*at..*at + key + value)?;
-        *at += key + value;
-        row.split_at_checked(key)
-    }
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
 }

@@ -7,19 +7,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use millpond_store_api as store;
-use store::{BufferTotals, BufferValue};
+use store::BufferValue;
 
-use self::buffer::{Buffer, Waiting};
+use self::buffer::{Buffer, Taken, Waiting};
+use self::wait::Due;
 pub(crate) use self::wait::{Room, Wait, WhenFull};
 use crate::error::{Error, ErrorKind, Result};
 use crate::headers::Header;
 use crate::node::{BuildCx, Event, Node, Outs, TaskCx};
-use crate::port::{Dropped, NodeIndex, Schedule, StoreIndex};
+use crate::port::{Dropped, HeldBack, NodeIndex, Schedule, StoreIndex, Turn};
 use crate::record::{Change, Record};
 use crate::serde::Coder;
 
-/// Holds updates of a table back. Its buffer is a store: all it knows is there, and beside the input offsets up to where it has
-/// let through ([`Port::release`](crate::Port::release)).
+/// Holds updates of a table back. Its buffer is a store: all it knows is there, and beside the input offsets up to where rows
+/// have become due ([`Port::release`](crate::Port::release)). These are let through one at a time, when the record is done.
 pub(crate) struct SuppressNode<K, V> {
     name: Arc<str>,
     node: NodeIndex,
@@ -32,12 +33,8 @@ pub(crate) struct SuppressNode<K, V> {
     buffer: Buffer,
     wants_old: bool,
     /// Updates come when caches above are drained, in the order of their first writes and not of their times. So only when all
-    /// are through it is known what is due.
+    /// are through it is known what is due. Until then the port keeps the greatest of their times.
     behind_cache: bool,
-    /// Behind a cache: the greatest event time of the updates that came since.
-    seen: Option<i64>,
-    /// The last call in which that changed, and what it was before.
-    seen_before: (u64, Option<i64>),
     outs: Outs<Record<K, Change<V>>>,
 }
 
@@ -70,8 +67,6 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
             buffer: Buffer::new(StoreIndex(crate::topology::index(spec.store)), spec.with_headers),
             wants_old: b.wants_old,
             behind_cache: b.behind_cache,
-            seen: None,
-            seen_before: (0, None),
             outs: b.outs()?,
         })
     }
@@ -88,21 +83,10 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
             return Ok(());
         }
         if self.behind_cache {
-            self.see(cx, self.seen.max(Some(record.timestamp)));
+            cx.port.advance(self.node, record.timestamp);
             return Ok(());
         }
-        let reached = self.wait.reached(record.timestamp).max(released.unwrap_or(i64::MIN));
-        self.let_through(cx, reached)
-    }
-
-    /// Notes what has been seen, so that it can be taken back.
-    fn see(&mut self, cx: &mut TaskCx<'_>, seen: Option<i64>) {
-        let call = cx.task.call;
-        if self.seen_before.0 != call {
-            self.seen_before = (call, self.seen);
-            cx.changed(self.node);
-        }
-        self.seen = seen;
+        self.reach(cx, record.timestamp)
     }
 
     /// Puts an update into the buffer; false if its key is null.
@@ -127,64 +111,71 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
         Ok(true)
     }
 
-    /// Forwards what is due, and what there is no room for.
-    fn let_through(&mut self, cx: &mut TaskCx<'_>, reached: i64) -> Result {
-        let wait = self.wait;
-        self.emit(cx, &|time, _| wait.is_due(time, reached))?;
-        cx.port.release(self.buffer.store, reached);
-        let room = self.room;
-        if room.when_full == WhenFull::Spill {
-            return Ok(());
+    /// The time is at least this: notes what is due by it, and what there is no room for.
+    fn reach(&mut self, cx: &mut TaskCx<'_>, time: i64) -> Result {
+        let store = self.buffer.store;
+        let reached = self.wait.reached(time).max(cx.port.released(store).unwrap_or(i64::MIN));
+        cx.port.release(store, reached);
+        let due = self.due(reached);
+        if self.buffer.may_be_due(cx.port, due)? {
+            cx.has_due(self.node);
         }
-        let held = self.buffer.totals(cx.port)?;
-        match room.when_full {
-            _ if !room.is_exceeded(held) => Ok(()),
-            WhenFull::ShutDown => Err(room.exceeded(held)),
-            WhenFull::EmitEarly | WhenFull::Spill => self.emit(cx, &|_, held| room.is_exceeded(held)),
-        }
+        if self.room.when_full == WhenFull::ShutDown { self.check_room(cx, due) } else { Ok(()) }
     }
 
-    /// Takes rows out of the buffer, oldest first, as long as `due` holds, and forwards them.
-    fn emit(&mut self, cx: &mut TaskCx<'_>, due: &dyn Fn(i64, BufferTotals) -> bool) -> Result {
-        loop {
-            self.buffer.take(cx.port, due)?;
-            if self.buffer.taken.rows.is_empty() {
-                return Ok(());
-            }
-            let mut at = 0;
-            for n in 0..self.buffer.taken.rows.len() {
-                let Some((key, value)) = self.buffer.taken.get(n, &mut at) else { continue };
-                if let Some(record) = self.record(key, value)? {
-                    let mut cx = TaskCx { source_key: None, ..cx.reborrow() };
-                    self.outs.forward(&mut cx, record)?;
-                }
-            }
+    /// What is due makes room.
+    fn check_room(&mut self, cx: &mut TaskCx<'_>, due: Due) -> Result {
+        if !self.room.is_exceeded(self.buffer.totals(cx.port)?) {
+            return Ok(());
         }
+        let held = self.buffer.totals_without(cx.port, due)?;
+        if self.room.is_exceeded(held) { Err(self.room.exceeded(held)) } else { Ok(()) }
+    }
+
+    fn due(&self, reached: i64) -> Due {
+        let room = Some(self.room).filter(|room| room.when_full == WhenFull::EmitEarly);
+        Due { wait: self.wait, reached, room }
+    }
+
+    /// Takes the oldest row that is due out of the buffer, and forwards it.
+    fn let_through(&mut self, cx: &mut TaskCx<'_>, turn: Turn) -> Result {
+        let due = self.due(cx.port.released(self.buffer.store).unwrap_or(i64::MIN));
+        if !self.buffer.take(cx.port, due, turn)? {
+            return Ok(());
+        }
+        cx.has_due(self.node);
+        if turn.pass_over {
+            return Ok(());
+        }
+        let Taken { key, value } = &self.buffer.taken;
+        let row = BufferValue::decode_row(value)?;
+        if row.new.is_none() && self.wait.is_final() {
+            return Ok(());
+        }
+        cx.port.lets_through(&HeldBack { key, value: row.new, timestamp: row.context.timestamp });
+        let record = self.record(key, row)?;
+        self.outs.forward(&mut TaskCx { source_key: None, ..cx.reborrow() }, record)
     }
 
     /// The update that a row of the buffer stands for: from what those behind have heard of last to what it is now, with its own
     /// time and headers.
-    fn record(&self, key: &[u8], row: &[u8]) -> Result<Option<Record<K, Change<V>>>> {
-        let BufferValue { context, prior, new, .. } = BufferValue::decode_row(row)?;
-        if new.is_none() && self.wait.is_final() {
-            return Ok(None);
-        }
+    fn record(&self, key: &[u8], row: BufferValue<'_>) -> Result<Record<K, Change<V>>> {
+        let BufferValue { context, prior, new, .. } = row;
         let old = prior.filter(|_| self.wants_old).map(|old| self.value.decode(old)).transpose()?;
         let change = Change { new: self.value.decode_nullable(new)?, old };
         let mut record = Record::new(self.key.decode(key)?, change, context.timestamp);
         for store::Header { key, value } in context.headers.iter() {
             record.headers.push(Header { name: key.into(), value: value.map(Bytes::copy_from_slice) });
         }
-        Ok(Some(record))
+        Ok(record)
     }
 
     /// All updates that caches held back are here.
     fn settle(&mut self, cx: &mut TaskCx<'_>) -> Result {
-        let Some(seen) = self.seen else { return Ok(()) };
-        let released = cx.port.released(self.buffer.store).unwrap_or(i64::MIN);
-        self.let_through(cx, self.wait.reached(seen).max(released))?;
-        self.see(cx, None);
-        Ok(())
+        match cx.port.node_time(self.node) {
+            Some(time) => self.reach(cx, time),
+            None => Ok(()),
+        }
     }
 
     /// The wall clock has moved: time goes on without records, if there have been none for long enough.
@@ -201,11 +192,11 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
         }
         if self.behind_cache {
             // Caches may hold back what belongs to it.
-            self.see(cx, self.seen.max(Some(time)));
+            cx.port.advance(self.node, time);
             cx.port.request_commit();
             return Ok(());
         }
-        self.let_through(cx, reached)
+        self.reach(cx, time)
     }
 }
 
@@ -221,10 +212,7 @@ impl<K: 'static, V: 'static> Node<Record<K, Change<V>>> for SuppressNode<K, V> {
         let done = match event {
             Event::Punctuate { .. } => self.silence(cx),
             Event::AllDrained => self.settle(cx),
-            Event::TakeBack => {
-                self.seen = self.seen_before.1;
-                Ok(())
-            }
+            Event::LetThrough(turn) => self.let_through(cx, turn),
             Event::Drained(_) | Event::SettleTimers { .. } => {
                 Err(Error::new(ErrorKind::Topology, "take an event").with("cause", "it is for another node"))
             }

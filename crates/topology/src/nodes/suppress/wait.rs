@@ -81,3 +81,19 @@ impl Room {
         error
     }
 }
+
+/// Which rows of a buffer are let through: those whose time has come, and the oldest ones that there is no room for.
+#[derive(Clone, Copy)]
+pub(super) struct Due {
+    pub(super) wait: Wait,
+    /// What [`Wait::reached`] has answered.
+    pub(super) reached: i64,
+    /// Of a buffer that lets rows through when it is full.
+    pub(super) room: Option<Room>,
+}
+
+impl Due {
+    pub(super) fn is(self, time: i64, held: BufferTotals) -> bool {
+        self.wait.is_due(time, self.reached) || self.room.is_some_and(|room| room.is_exceeded(held))
+    }
+}

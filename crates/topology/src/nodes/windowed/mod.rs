@@ -1,5 +1,6 @@
 //! Aggregations of a stream by key and window.
 
+mod finals;
 mod fold;
 mod sessions;
 mod sliding;
@@ -8,6 +9,7 @@ mod window_rows;
 
 use std::sync::Arc;
 
+pub(crate) use self::finals::Finals;
 pub(crate) use self::fold::{FoldRef, Merge, SessionAggregate};
 pub(crate) use self::sessions::SessionRows;
 pub(crate) use self::window_rows::WindowRows;
@@ -15,7 +17,7 @@ use crate::dsl::{Closing, EmitStrategy, WindowSpec, millis};
 use crate::error::{Error, ErrorKind, Result};
 use crate::headers::Headers;
 use crate::node::{BuildCx, Child, Event, Node, Outs, TaskCx};
-use crate::port::{Drained, Dropped, NodeIndex, Schedule, StoreIndex};
+use crate::port::{Drained, Dropped, HeldBack, NodeIndex, Schedule, StoreIndex, Turn};
 use crate::record::{Change, Record};
 use crate::serde::{Coder, Windowed};
 
@@ -36,22 +38,21 @@ pub(crate) trait WindowedAggregation<K, V, A>: Send + 'static {
         close: i64,
     ) -> Result<bool>;
 
-    /// The rows of the windows that close behind `released` and up to `close`, in the order of their times, then of their
-    /// keys' bytes. Reads nothing if there can be none.
-    fn closed(&mut self, cx: &mut TaskCx<'_>, released: Option<i64>, close: i64) -> Result<Vec<Final<K, A>>>;
+    /// Whether there may be windows that close up to `close` and were not told of.
+    fn may_close(&self, close: i64) -> bool;
 
-    /// What it remembers of its rows may be wrong, since a record has failed.
-    fn forget(&mut self);
+    /// The rows of the windows that close behind `released` and up to `close`, in the order of their times, then of their
+    /// keys' bytes.
+    fn closed(&mut self, cx: &mut TaskCx<'_>, released: Option<i64>, close: i64) -> Result<Finals>;
+
+    /// The key and the value that a final row's bytes stand for.
+    fn read(&self, key: &[u8], value: &[u8]) -> Result<(K, A)>;
+
+    /// Makes of a key's bytes those of the key with its window, as a topic has them.
+    fn add_window(window: (i64, i64), key: &mut Vec<u8>);
 
     /// What a drained entry of the store stands for; none if its row neither is there nor was when it was forwarded last.
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>>;
-}
-
-/// A final result.
-pub(crate) struct Final<K, A> {
-    pub(crate) key: Windowed<K>,
-    pub(crate) value: A,
-    pub(crate) timestamp: i64,
 }
 
 /// When results come, in milliseconds.
@@ -67,22 +68,13 @@ impl Emission {
     }
 }
 
-/// See [`WindowedNode`].
-#[derive(Clone, Copy)]
-struct Before {
-    call: u64,
-    close: i64,
-    next_look: i64,
-}
-
 /// The longest time between two looks at the wall clock (milliseconds).
 const LOOK: i64 = 1000;
 
 /// Aggregates by key and window.
 ///
-/// Its time, the greatest that it has got, stands in `close`: less what windows stay open behind their end. So much of it as
-/// must outlive the node is kept by the port as released: where results come with updates all of it, where final results
-/// are forwarded what has been.
+/// All that it knows is with the port: its time, the greatest event time that it has got; its rows; and where final results are
+/// forwarded, up to which close they were.
 pub(crate) struct WindowedNode<K, V, A, R> {
     name: Arc<str>,
     node: NodeIndex,
@@ -90,15 +82,13 @@ pub(crate) struct WindowedNode<K, V, A, R> {
     rows: R,
     value: Option<Coder<V>>,
     closing: Closing,
-    close: i64,
     emission: Emission,
     /// From when on (wall clock) closed windows are looked for again.
     next_look: i64,
-    /// The last call in which one of these two moved, and what they were before.
-    before: Before,
+    /// What is being told of.
+    finals: Option<Finals>,
+    windowed_key: Vec<u8>,
     late: Option<Child<Record<K, V>>>,
-    /// Other nodes put into the same store, each at a time of its own. So the time of this one does not outlive it.
-    shares_store: bool,
     outs: Updates<K, A>,
 }
 
@@ -117,30 +107,10 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
         if let Some(every) = looks.into_iter().flatten().min() {
             b.port.schedule(b.node, 0, Schedule::wall_clock_ms(every.clamp(1, LOOK)));
         }
-        let close = b.port.released(store).unwrap_or(i64::MIN);
         let (late, outs) = (b.side()?, b.outs()?);
         let (name, node) = (b.name.clone(), b.node);
-        let (next_look, shares_store) = (i64::MIN, false);
-        let before = Before { call: 0, close, next_look };
-        Ok(Self {
-            name,
-            node,
-            store,
-            rows,
-            value,
-            closing,
-            close,
-            emission,
-            next_look,
-            before,
-            late,
-            shares_store,
-            outs,
-        })
-    }
-
-    pub(crate) fn sharing_its_store(self) -> Self {
-        Self { shares_store: true, close: i64::MIN, ..self }
+        let (next_look, finals, windowed_key) = (i64::MIN, None, Vec::new());
+        Ok(Self { name, node, store, rows, value, closing, emission, next_look, finals, windowed_key, late, outs })
     }
 
     fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, V>) -> Result {
@@ -155,70 +125,84 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
             cx.port.dropped(self.node, why);
             return Ok(());
         }
-        self.move_time(cx, record.timestamp);
+        let close = self.closing.close_at(cx.port.advance(self.node, record.timestamp));
         let to = if self.emission.on_close.is_some() { None } else { Some(&mut self.outs) };
-        if !self.rows.take(cx, to, &record, self.close)? {
+        if !self.rows.take(cx, to, &record, close)? {
             cx.port.dropped(self.node, Dropped::Late);
             if let Some(late) = &mut self.late {
                 late.receive(cx, record)?;
             }
         }
         if self.emission.on_close.is_some() && cx.port.wall_time() >= self.next_look {
-            self.emit(cx)?;
+            self.look(cx, close);
         }
         Ok(())
     }
 
-    /// Before something of this call is noted: how it was, should the call fail.
-    #[inline]
-    fn remember(&mut self, cx: &mut TaskCx<'_>) {
-        let call = cx.task.call;
-        if self.before.call != call {
-            self.before = Before { call, close: self.close, next_look: self.next_look };
-            cx.changed(self.node);
+    /// Looks whether there are windows that are closed and were not told of.
+    fn look(&mut self, cx: &mut TaskCx<'_>, close: i64) {
+        if self.emission.on_close.is_none() || cx.port.released(self.store).is_some_and(|released| released >= close) {
+            return;
+        }
+        if self.rows.may_close(close) {
+            cx.has_due(self.node);
+        } else {
+            self.release(cx, close);
         }
     }
 
-    /// The operator's time is at least this.
-    #[inline]
-    fn move_time(&mut self, cx: &mut TaskCx<'_>, time: i64) {
+    /// All final results up to `close` are forwarded.
+    fn release(&mut self, cx: &mut TaskCx<'_>, close: i64) {
+        self.next_look = cx.port.wall_time().saturating_add(self.emission.on_close.unwrap_or(0));
+        cx.port.release(self.store, close);
+    }
+
+    /// Forwards the final result whose turn it is. Where the last one has had its turn, all were told of.
+    fn let_through(&mut self, cx: &mut TaskCx<'_>, turn: Turn) -> Result {
+        let Some(time) = cx.port.node_time(self.node) else { return Ok(()) };
         let close = self.closing.close_at(time);
-        if close > self.close {
-            self.remember(cx);
-            self.close = close;
-            if self.emission.on_close.is_none() && !self.shares_store {
-                cx.port.release(self.store, close);
-            }
+        let finals = match self.finals.take() {
+            Some(finals) => finals,
+            None => self.rows.closed(cx, cx.port.released(self.store), close)?,
+        };
+        let has_more = finals.has_more(turn.had);
+        if has_more {
+            cx.has_due(self.node);
+        } else {
+            self.release(cx, close);
         }
+        let told = if turn.pass_over { Ok(()) } else { self.tell(cx, &finals, turn.had) };
+        // What has failed may be tried again.
+        self.finals = Some(finals).filter(|_| has_more || told.is_err());
+        told
     }
 
-    /// Forwards the final results of all windows that are closed and were not told of.
-    fn emit(&mut self, cx: &mut TaskCx<'_>) -> Result {
-        let Some(interval) = self.emission.on_close else { return Ok(()) };
-        let released = cx.port.released(self.store);
-        if self.close == i64::MIN || released.is_some_and(|released| released >= self.close) {
-            return Ok(());
-        }
-        self.remember(cx);
-        self.next_look = cx.port.wall_time().saturating_add(interval);
-        for Final { key, value, timestamp } in self.rows.closed(cx, released, self.close)? {
-            let value = Change { new: Some(value), old: None };
-            self.outs.forward(cx, Record { key, value, timestamp, headers: Headers::default() })?;
-        }
-        cx.port.release(self.store, self.close);
-        Ok(())
+    fn tell(&mut self, cx: &mut TaskCx<'_>, finals: &Finals, n: u64) -> Result {
+        let Some((row, key, value)) = finals.get(n) else { return Ok(()) };
+        self.windowed_key.clear();
+        self.windowed_key.extend_from_slice(key);
+        R::add_window((row.start, row.end), &mut self.windowed_key);
+        cx.port.lets_through(&HeldBack { key: &self.windowed_key, value: Some(value), timestamp: row.timestamp });
+        let (key, value) = self.rows.read(key, value)?;
+        let key = Windowed { key, start: row.start, end: row.end };
+        let value = Change { new: Some(value), old: None };
+        self.outs.forward(cx, Record { key, value, timestamp: row.timestamp, headers: Headers::default() })
     }
 
     /// Looks at the wall clock: time goes on where nothing comes, and what was put off is made up for.
-    fn tick(&mut self, cx: &mut TaskCx<'_>) -> Result {
+    fn tick(&mut self, cx: &mut TaskCx<'_>) {
         let wall = cx.port.wall_time();
         if let (Some(limit), Some(since)) = (self.closing.idle_after, cx.port.idle_since())
             && wall.saturating_sub(since) >= limit
         {
-            self.move_time(cx, wall.saturating_sub(limit));
+            cx.port.advance(self.node, wall.saturating_sub(limit));
         }
         // Not yet when it is just due: a record of this very moment would do.
-        if wall > self.next_look { self.emit(cx) } else { Ok(()) }
+        if wall > self.next_look
+            && let Some(time) = cx.port.node_time(self.node)
+        {
+            self.look(cx, self.closing.close_at(time));
+        }
     }
 
     fn event(&mut self, cx: &mut TaskCx<'_>, event: Event<'_>) -> Result {
@@ -228,12 +212,11 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
                 Some(record) => self.outs.forward(&mut TaskCx { source_key: None, ..cx.reborrow() }, record),
                 None => Ok(()),
             },
-            Event::Punctuate { .. } => self.tick(cx),
-            Event::TakeBack => {
-                (self.close, self.next_look) = (self.before.close, self.before.next_look);
-                self.rows.forget();
+            Event::Punctuate { .. } => {
+                self.tick(cx);
                 Ok(())
             }
+            Event::LetThrough(turn) => self.let_through(cx, turn),
             Event::SettleTimers { .. } | Event::AllDrained => Err(Error::new(ErrorKind::Topology, "take an event")),
         }
     }
@@ -286,7 +269,8 @@ fn forward<K: Clone + 'static, V, A: 'static>(
     to.forward(cx, Record { key, value, timestamp, headers: record.headers.clone() })
 }
 
-/// A lower bound of the ends of the windows that are to be told of: most records do not make one close, and need not look.
+/// A lower bound of the ends of the windows that are to be told of: most records do not make one close, and need not look. A
+/// record that fails may leave it lower than need be.
 #[derive(Clone, Copy, Debug)]
 struct FirstEnd(i64);
 

@@ -6,7 +6,7 @@ use millpond_store_api as store;
 use store::schema::{ExpiringKey, SuffixKind};
 use store::{Direction, Keys, Session, Sessions};
 
-use super::{Final, FirstEnd, Merge, Updates, WindowedAggregation, forward, write_key};
+use super::{Finals, FirstEnd, Merge, Updates, WindowedAggregation, forward, write_key};
 use crate::dsl::{Closing, Shape, WindowSpec};
 use crate::error::Result;
 use crate::node::{BuildCx, TaskCx};
@@ -205,11 +205,12 @@ where
         Ok(true)
     }
 
-    fn closed(&mut self, cx: &mut TaskCx<'_>, released: Option<i64>, close: i64) -> Result<Vec<Final<K, A>>> {
-        let mut closed = Vec::new();
-        if !self.closing.is_closed(self.first_end.0, close) {
-            return Ok(closed);
-        }
+    fn may_close(&self, close: i64) -> bool {
+        self.closing.is_closed(self.first_end.0, close)
+    }
+
+    fn closed(&mut self, cx: &mut TaskCx<'_>, released: Option<i64>, close: i64) -> Result<Finals> {
+        let mut closed = Finals::default();
         // A bit farther than needed, to save the looks of the next milliseconds.
         let ahead = close.saturating_add((self.closing.delay / 8).max(1));
         let mut first = ahead;
@@ -221,22 +222,24 @@ where
         let sessions = Sessions { keys: Keys::ALL, earliest_end, latest_end, latest_start: i64::MAX };
         let mut scan = session.scan(sessions, Direction::Forward)?;
         while let Some(row) = scan.next()? {
-            let (start, end) = (row.start, row.end);
-            if !self.closing.is_closed(end, close) {
-                first = first.min(end);
-                continue;
+            if self.closing.is_closed(row.end, close) {
+                closed.push(row.key, (row.start, row.end), row.end, row.value);
+            } else {
+                first = first.min(row.end);
             }
-            let key = Windowed { key: self.serdes.key().decode(row.key)?, start, end };
-            closed.push(Final { key, value: self.serdes.values().decode(row.value)?, timestamp: end });
         }
-        // The scan goes by keys. The sort is stable: within a window they stay in order.
-        closed.sort_by_key(|row| (row.key.end, row.key.start));
+        closed.sort();
         self.first_end = FirstEnd(first);
         Ok(closed)
     }
 
-    fn forget(&mut self) {
-        self.first_end = FirstEnd::UNKNOWN;
+    fn read(&self, key: &[u8], value: &[u8]) -> Result<(K, A)> {
+        Ok((self.serdes.key().decode(key)?, self.serdes.values().decode(value)?))
+    }
+
+    fn add_window((start, end): (i64, i64), key: &mut Vec<u8>) {
+        key.extend_from_slice(&end.to_be_bytes());
+        key.extend_from_slice(&start.to_be_bytes());
     }
 
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {

@@ -6,7 +6,7 @@ use millpond_store_api as store;
 use store::schema::{ExpiringKey, SuffixKind};
 use store::{Direction, Window};
 
-use super::{Final, FirstEnd, FoldRef, Updates, WindowedAggregation, forward, write_key};
+use super::{Finals, FirstEnd, FoldRef, Updates, WindowedAggregation, forward, write_key};
 use crate::dsl::{Closing, Shape, WindowSpec};
 use crate::error::Result;
 use crate::node::{BuildCx, TaskCx};
@@ -217,11 +217,12 @@ where
         }
     }
 
-    fn closed(&mut self, cx: &mut TaskCx<'_>, released: Option<i64>, close: i64) -> Result<Vec<Final<K, A>>> {
-        let mut closed = Vec::new();
-        if !self.closing.is_closed(self.first_end.0, close) {
-            return Ok(closed);
-        }
+    fn may_close(&self, close: i64) -> bool {
+        self.closing.is_closed(self.first_end.0, close)
+    }
+
+    fn closed(&mut self, cx: &mut TaskCx<'_>, released: Option<i64>, close: i64) -> Result<Finals> {
+        let mut closed = Finals::default();
         let length = self.shape.length();
         // What was told of ended before: with an exclusive end at `released` at the latest.
         let from = released.map_or(i64::MIN, |released| released.saturating_sub(length));
@@ -241,17 +242,19 @@ where
                 continue;
             }
             let (timestamp, value) = Stamped::<A>::split(row.value)?;
-            let key = Windowed { key: self.serdes.serdes.key().decode(row.key)?, start, end };
-            closed.push(Final { key, value: self.serdes.serdes.values().coder().decode(value)?, timestamp });
+            closed.push(row.key, (start, end), timestamp, value);
         }
-        // The scan goes by keys. The sort is stable: within a window they stay in order.
-        closed.sort_by_key(|row| row.key.start);
+        closed.sort();
         self.first_end = FirstEnd(first);
         Ok(closed)
     }
 
-    fn forget(&mut self) {
-        self.first_end = FirstEnd::UNKNOWN;
+    fn read(&self, key: &[u8], value: &[u8]) -> Result<(K, A)> {
+        Ok((self.serdes.serdes.key().decode(key)?, self.coder().decode(value)?))
+    }
+
+    fn add_window((start, _): (i64, i64), key: &mut Vec<u8>) {
+        key.extend_from_slice(&start.to_be_bytes());
     }
 
     fn drained(&self, entry: &Drained<'_>) -> Result<Option<Record<Windowed<K>, Change<A>>>> {

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use millpond_topology::{
-    Drained, Headers, Port as _, PunctuationType, Raw, Result, SinkIndex, SourceIndex, StoreIndex, TaskGraph, Topology,
+    Drained, Headers, NodeIndex, Port as _, PunctuationType, Raw, Result, SinkIndex, SourceIndex, StoreIndex,
+    TaskGraph, Topology, Turn,
 };
 
 use super::port::{Logged, MockPort, Sent};
@@ -90,6 +91,7 @@ impl Driver {
         port.metadata = Some((topic.to_owned(), 0, self.offset));
         self.offset += 1;
         graph.receive(port, source, &Raw { timestamp, ..*raw })?;
+        let_through(graph, port)?;
         self.punctuate(sub, PunctuationType::StreamTime)?;
         self.drain(sub)
     }
@@ -106,6 +108,7 @@ impl Driver {
             port.metadata = None;
             port.timestamp = now;
             graph.punctuate(port, timer.node, timer.slot, now)?;
+            let_through(graph, port)?;
         }
         Ok(())
     }
@@ -121,6 +124,7 @@ impl Driver {
                 port.timestamp = timestamp;
                 let (new, old) = (new.as_deref(), old.as_deref());
                 graph.drained(port, store, &Drained { key: &key, new, old, timestamp })?;
+                let_through(graph, port)?;
             }
         }
         Ok(())
@@ -157,4 +161,17 @@ impl Driver {
         let outputs = std::mem::take(&mut self.outputs);
         outputs.into_iter().map(|s| (self.topic(s.sink).name, s.key, s.value, s.timestamp)).collect()
     }
+}
+
+/// Has all nodes forward what is due; what a row makes due further down goes before the next row.
+fn let_through(graph: &mut TaskGraph, port: &mut MockPort) -> Result {
+    let turns = |nodes: Vec<NodeIndex>| nodes.into_iter().rev().map(|node| (node, Turn::default()));
+    let mut due: Vec<_> = turns(graph.take_due()).collect();
+    while let Some((node, turn)) = due.pop() {
+        if graph.let_through(port, node, turn)? {
+            due.push((node, Turn { had: turn.had + 1, ..turn }));
+        }
+        due.extend(turns(graph.take_due()));
+    }
+    Ok(())
 }

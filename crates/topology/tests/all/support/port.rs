@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use millpond_store_api as store;
 use millpond_topology::{
-    Dropped, Expiry, Header, Headers, Layer, NodeIndex, Out, Port, PunctuationType, PutLog, RecordMetadata, Result,
-    Retention, Schedule, SinkIndex, StoreAccess, StoreIndex, StoreType, TimerId, Topology,
+    Dropped, Expiry, Header, Headers, HeldBack, Layer, NodeIndex, Out, Port, PunctuationType, PutLog, RecordMetadata,
+    Result, Retention, Schedule, SinkIndex, StoreAccess, StoreIndex, StoreType, TimerId, Topology,
 };
 use store::{Chunk, Cursor, Direction, Range, Read, Row, SpaceId};
 
@@ -60,6 +60,7 @@ pub(crate) struct MockPort {
     pub(crate) metadata: Option<(String, i32, i64)>,
     pub(crate) partitions: i32,
     pub(crate) released: BTreeMap<StoreIndex, i64>,
+    node_times: BTreeMap<NodeIndex, i64>,
     pub(crate) idle_since: Option<i64>,
     next_timer: u64,
 }
@@ -269,6 +270,20 @@ impl Port for MockPort {
 
     fn dropped(&mut self, _: NodeIndex, why: Dropped) {
         self.dropped.push(why);
+    }
+
+    fn advance(&mut self, node: NodeIndex, time: i64) -> i64 {
+        let at = self.node_times.entry(node).or_insert(time);
+        *at = time.max(*at);
+        *at
+    }
+
+    fn node_time(&self, node: NodeIndex) -> Option<i64> {
+        self.node_times.get(&node).copied()
+    }
+
+    fn lets_through(&mut self, row: &HeldBack<'_>) {
+        self.timestamp = row.timestamp;
     }
 
     fn released(&self, at: StoreIndex) -> Option<i64> {
