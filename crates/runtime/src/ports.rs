@@ -140,6 +140,8 @@ pub enum Bug {
     FailedRecordKept,
     /// After a restore the stores do not have their times.
     TimesNotRestored,
+    /// After a restart the nodes do not have their times.
+    NodeTimesNotRestored,
     /// Expired rows go by the time of the store that is furthest.
     DroppedByLatestStore,
 }

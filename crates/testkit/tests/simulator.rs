@@ -65,7 +65,8 @@ fn every_seed_holds_and_every_fail_point_is_met() {
     let is_chosen = chosen.is_some();
     let seeds = chosen.unwrap_or(0..SEEDS);
     let (passed, died) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
-    let (failures, resumed, expired) = (Mutex::new(Vec::new()), AtomicU64::new(0), AtomicU64::new(0));
+    let (failures, resumed) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    let (expired, told) = (AtomicU64::new(0), AtomicU64::new(0));
     run_all(seeds, None, &|result| {
         match result {
             Ok(report) => {
@@ -74,6 +75,7 @@ fn every_seed_holds_and_every_fail_point_is_met() {
                 sum(&mut died.lock().unwrap(), &report.died);
                 resumed.fetch_add(report.resumed, Ordering::Relaxed);
                 expired.fetch_add(report.expired, Ordering::Relaxed);
+                told.fetch_add(report.told, Ordering::Relaxed);
             }
             Err(failure) => failures.lock().unwrap().push(failure),
         }
@@ -86,6 +88,7 @@ fn every_seed_holds_and_every_fail_point_is_met() {
         println!("{:<22} {:>10} {:>8}", point.name(), of(&passed), of(&died));
     }
     println!("restores from a durable position, each checked: {}", resumed.into_inner());
+    println!("final results that there had to be, each found: {}", told.load(Ordering::Relaxed));
     println!("rows of changelogs that had expired at the end: {}", expired.load(Ordering::Relaxed));
     let mut failures = failures.into_inner().unwrap();
     failures.sort_by_key(|f| f.seed);
@@ -96,6 +99,7 @@ fn every_seed_holds_and_every_fail_point_is_met() {
             assert!(died.get(point).copied().unwrap_or(0) > 0, "nobody died at {}", point.name());
         }
         assert!(expired.into_inner() > SEEDS * 100, "few rows expire");
+        assert!(told.into_inner() > SEEDS * 100, "few results are final");
     }
 }
 
@@ -154,6 +158,11 @@ mod planted {
     #[test]
     fn times_not_restored_is_found() {
         is_found(Planted::TimesNotRestored);
+    }
+
+    #[test]
+    fn node_times_not_restored_is_found() {
+        is_found(Planted::NodeTimesNotRestored);
     }
 
     #[test]

@@ -264,7 +264,9 @@ impl Worker {
         }
         let committed = std::mem::take(&mut task.takeover.marks);
         stores.restore_released(&committed);
-        task.times.restore(&committed);
+        if !self.shared.planted(Bug::NodeTimesNotRestored) {
+            task.times.restore(&committed);
+        }
         self.shared.pass(FailPoint::RestoreDone)?;
         let refused: u64 = task.takeover.restores.iter().flat_map(Restore::progress).map(|p| p.refused).sum();
         if refused > 0 {

@@ -10,13 +10,15 @@ use millpond_runtime::TaskId;
 use millpond_store_api::{Direction, Engine, Range, ShardSpec, Space};
 use millpond_store_mem::MemEngine;
 
+use super::finals::REPARTITION;
 use super::job::{COUNTS, INPUT, LEDGER, OUTPUT, PARTITIONS, SECOND_INPUT, TICKS};
 use super::world::{APP, Machine, World};
 
 type Outcome<T = ()> = Result<T, String>;
 
 fn inputs() -> Vec<String> {
-    vec![INPUT.to_owned(), SECOND_INPUT.to_owned(), repartition_topic(APP, "by-value")]
+    let repartitions = ["by-value", REPARTITION].map(|name| repartition_topic(APP, name));
+    [INPUT, SECOND_INPUT].into_iter().map(str::to_owned).chain(repartitions).collect()
 }
 
 pub(super) fn number(bytes: &[u8]) -> i64 {

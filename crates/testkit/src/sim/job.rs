@@ -1,5 +1,5 @@
 //! The simulated application: a processor with a plain store and punctuations, a repartition, an aggregate with a cached
-//! timestamped store; and a model that knows what has to come out.
+//! timestamped store, final results of windows; and a model that knows what has to come out.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use millpond_topology::{
     StoreSpec, Topology, Utf8,
 };
 
-use super::kinds;
+use super::{finals, kinds};
 
 pub(super) const INPUT: &str = "in";
 /// Read by the same tasks as [`INPUT`], with other keys.
@@ -67,6 +67,7 @@ pub(super) fn topology(rng: &mut Rng) -> Topology {
     // Behind the ledger, so that a record that fails there has written and forwarded before.
     kinds::add_to_input(rng, &mut builder, &input);
     kinds::add_to_counts(rng, &mut builder, &counts);
+    finals::add(rng, &input);
     counts.to(OUTPUT, Produced::with(Utf8, I64));
     builder.build().expect("the simulated topology is sound")
 }

@@ -10,6 +10,7 @@
 
 mod checks;
 mod faults;
+mod finals;
 mod fold;
 mod job;
 mod kinds;
@@ -42,11 +43,13 @@ pub enum Planted {
     TimesNotRestored,
     /// Expired rows go by the time of the store that is furthest.
     DroppedByLatestStore,
+    /// After a restart the nodes do not have their times.
+    NodeTimesNotRestored,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ApplyBeforeCommit,
         Self::OffsetOffByOne,
         Self::NoFence,
@@ -55,6 +58,7 @@ impl Planted {
         Self::FailedRecordKept,
         Self::TimesNotRestored,
         Self::DroppedByLatestStore,
+        Self::NodeTimesNotRestored,
     ];
 }
 
@@ -75,6 +79,8 @@ pub struct Report {
     pub died: BTreeMap<FailPoint, u64>,
     /// Restores that began at a durable position, each checked against what the shard had at the crash.
     pub resumed: u64,
+    /// Final results that there had to be at the end, each found.
+    pub told: u64,
     /// Rows in changelogs that had expired at the end, those of stores with a time to live by their tombstones.
     pub expired: u64,
 }

@@ -83,6 +83,7 @@ impl FailPoints for Probe {
             Bug::RestoreEndsAtLastRecord => Planted::RestoreEndsAtLastRecord,
             Bug::FailedRecordKept => Planted::FailedRecordKept,
             Bug::TimesNotRestored => Planted::TimesNotRestored,
+            Bug::NodeTimesNotRestored => Planted::NodeTimesNotRestored,
             Bug::DroppedByLatestStore => Planted::DroppedByLatestStore,
         };
         self.planted == Some(planted)

@@ -15,6 +15,7 @@ use millpond_topology::Topology;
 use tempfile::TempDir;
 
 use super::faults::{self, Fault, Weather};
+use super::finals::{self, Minutes};
 use super::job::{self, Model};
 use super::kinds::{self, Came};
 use super::probe::Probe;
@@ -61,12 +62,15 @@ pub(super) struct World {
     pub(super) model: Model,
     /// By partition: what the stores whose rows expire have to know.
     pub(super) came: Vec<Came>,
+    /// By partition: what final results are of.
+    pub(super) minutes: Vec<Minutes>,
     records: u64,
     target: u64,
     faults: VecDeque<(u64, Fault)>,
     struck: u64,
     pub(super) resumed: u64,
     pub(super) expired: u64,
+    pub(super) told: u64,
     look_again_at: Duration,
     /// The largest committed offset seen of each partition.
     pub(super) committed: BTreeMap<(String, i32), i64>,
@@ -102,7 +106,7 @@ impl World {
         let topic = |name, partitions| NewTopic { name, partitions, replication: None, configs: &configs };
         let mut admin = broker.admin().expect("the embedded broker has an admin");
         let input = |name| topic(name, job::PARTITIONS);
-        let topics = [input(job::INPUT), input(job::SECOND_INPUT), topic(job::OUTPUT, 2)];
+        let topics = [input(job::INPUT), input(job::SECOND_INPUT), topic(job::OUTPUT, 2), input(finals::FINALS)];
         admin.create_topics(&topics).expect("the topics are new");
         let settings = settings(&mut rng, weather);
         let topology = job::topology(&mut rng);
@@ -124,11 +128,13 @@ impl World {
             producer,
             model: Model::default(),
             came: (0..job::PARTITIONS).map(|_| Came::default()).collect(),
+            minutes: (0..job::PARTITIONS).map(|_| Minutes::default()).collect(),
             records: 0,
             faults,
             struck: 0,
             resumed: 0,
             expired: 0,
+            told: 0,
             look_again_at: Duration::ZERO,
             committed: BTreeMap::new(),
             history: VecDeque::new(),
@@ -168,6 +174,7 @@ impl World {
             died: sum(Probe::died),
             resumed: self.resumed,
             expired: self.expired,
+            told: self.told,
         }
     }
 
@@ -189,6 +196,7 @@ impl World {
         self.check_stores()?;
         self.check_kept()?;
         self.stop_all()?;
+        self.check_finals()?;
         self.check_books()
     }
 
@@ -409,6 +417,9 @@ impl World {
             if let Some(came) = self.came.get_mut(partition as usize) {
                 came.record(&key, &value, timestamp);
             }
+            if let Some(minutes) = self.minutes.get_mut(partition as usize) {
+                minutes.record(&key, timestamp);
+            }
         }
     }
 
@@ -437,13 +448,13 @@ impl World {
         let running = tasks.len();
         tasks.sort_unstable();
         tasks.dedup();
-        let all_run = tasks.len() == running && running == 2 * job::PARTITIONS as usize;
+        let all_run = tasks.len() == running && running == 3 * job::PARTITIONS as usize;
         if !all_run || !self.is_all_committed()? || now < self.look_again_at {
             return Ok(false);
         }
         // It takes a look at all that is there.
         self.look_again_at = now + Duration::from_secs(1);
-        self.is_tidy()
+        Ok(self.are_finals_told()? && self.is_tidy()?)
     }
 
     fn stuck(&self) -> String {
