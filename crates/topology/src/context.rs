@@ -70,20 +70,45 @@ pub struct Context<'a, P: Processor> {
     pub(crate) outs: &'a mut Outs<P::Out>,
     pub(crate) timers: &'a mut Timers<P>,
     pub(crate) node: NodeIndex,
+    /// The first error of a child. What it had done by then is undone only with the whole call.
+    pub(crate) failed: Option<Error>,
 }
 
 impl<P: Processor> Context<'_, P> {
-    /// Hands a message to all children; it has been processed down to the sinks when this returns. An error of a child must
-    /// be passed on: the record has failed as a whole.
+    /// Hands a message to all children; it has been processed down to the sinks when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Those of the children: the record, or the punctuation, has failed as a whole. So the error is to be passed on; one that
+    /// is not is the outcome all the same, once the processor has returned.
     #[inline]
     pub fn forward(&mut self, message: P::Out) -> Result {
-        self.outs.forward(&mut self.task, message)
+        let done = self.outs.forward(&mut self.task, message);
+        self.noted(done)
     }
 
     /// Hands a message to one child.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::forward`].
     #[inline]
     pub fn forward_to(&mut self, child: Child, message: P::Out) -> Result {
-        self.outs.forward_to(&mut self.task, child.0, message)
+        let done = self.outs.forward_to(&mut self.task, child.0, message);
+        self.noted(done)
+    }
+
+    #[inline]
+    fn noted(&mut self, done: Result) -> Result {
+        if let Err(error) = &done {
+            self.note(error);
+        }
+        done
+    }
+
+    #[cold]
+    fn note(&mut self, error: &Error) {
+        self.failed.get_or_insert_with(|| error.clone());
     }
 
     /// Opens a store that the processor has declared. A handle of another topology is an error.

@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
+use std::sync::Arc;
 
 use millpond_store_api as store;
 
@@ -43,6 +44,7 @@ pub type Result<T = ()> = std::result::Result<T, Error>;
 const _: () = assert!(size_of::<Result>() == size_of::<usize>(), "a result without a value travels in a register");
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
+type SharedSource = Arc<dyn std::error::Error + Send + Sync>;
 
 /// An error of the record path: kind, operation, node, context and cause; one pointer wide.
 ///
@@ -59,14 +61,18 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 /// assert_eq!(parse("x").unwrap_err().kind(), ErrorKind::Processing);
 /// assert_eq!(Error::other("no such customer").kind(), ErrorKind::Processing);
 /// ```
+///
+/// A clone shares the cause.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     op: &'static str,
     node: Option<Box<str>>,
     context: Vec<(&'static str, String)>,
-    source: Option<Source>,
+    source: Option<SharedSource>,
 }
 
 impl Error {
@@ -95,7 +101,7 @@ impl Error {
     #[must_use]
     #[cold]
     pub fn caused_by(mut self, source: impl Into<Source>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(source.into().into());
         self
     }
 

@@ -311,13 +311,21 @@ fn key_sources(graph: &Graph, from: &[usize]) -> Vec<usize> {
     found
 }
 
-/// The topics whose partition counts must be the same.
+/// The topics whose partition counts must be the same: each is in one group, since groups that share a topic are one.
 fn copartitioned(graph: &Graph) -> Vec<Vec<Topic>> {
-    let topics = |nodes: &Vec<usize>| {
+    let topics = |nodes: &Vec<usize>| -> Vec<Topic> {
         let sources = key_sources(graph, nodes).into_iter().filter_map(|source| graph.sources.get(source));
         sources.flat_map(|source| source.topics.iter().cloned()).collect()
     };
-    graph.copartitioned.iter().map(topics).collect()
+    let mut groups: Vec<Vec<Topic>> = Vec::new();
+    for mut group in graph.copartitioned.iter().map(topics) {
+        let shared = |other: &mut Vec<Topic>| other.iter().any(|topic| group.contains(topic));
+        let mut joined: Vec<Topic> = groups.extract_if(.., shared).flatten().collect();
+        group.retain(|topic| !joined.contains(topic));
+        joined.append(&mut group);
+        groups.push(joined);
+    }
+    groups
 }
 
 fn sink(graph: &Graph, entry: &crate::graph::SinkEntry, subs: &[u32]) -> SinkDef {

@@ -89,6 +89,8 @@ pub(crate) struct NodeSpec {
     pub(crate) on_demand: Option<OnDemand>,
     /// It gives each message to one child only.
     pub(crate) routes: bool,
+    /// It may ask for its children by their names.
+    pub(crate) names_children: bool,
     /// It has to know when caches above it hold nothing back: see [`Event::AllDrained`](crate::node::Event::AllDrained).
     pub(crate) awaits_drain: bool,
     /// It has a time of its own: see [`Port::advance`](crate::Port::advance).
@@ -111,6 +113,7 @@ impl NodeSpec {
             old: OldValues::default(),
             on_demand: None,
             routes: false,
+            names_children: false,
             awaits_drain: false,
             has_time: false,
             tells_finals: false,

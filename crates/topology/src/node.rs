@@ -112,6 +112,21 @@ pub(crate) enum Event<'a> {
     },
 }
 
+impl Event<'_> {
+    /// The error of a node that no such event is meant for.
+    #[cold]
+    pub(crate) fn refused(self, node: &str) -> Error {
+        let event = match self {
+            Self::Punctuate { .. } => "a punctuation",
+            Self::Drained(_) => "an update out of a cache",
+            Self::AllDrained => "that all caches above are drained",
+            Self::LetThrough(_) => "that a row of its own has its turn",
+            Self::SettleTimers { .. } => "that the call is over which changed its timers",
+        };
+        Error::new(ErrorKind::Topology, "take an event").with("event", event).at(node)
+    }
+}
+
 /// An instance of a node.
 pub(crate) trait Node<T>: Send {
     fn receive(&mut self, cx: &mut TaskCx<'_>, message: T) -> Result;

@@ -133,7 +133,7 @@ impl Topology {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Consumed, I64, Produced, Repartitioned, Topology, Utf8};
+    use crate::{Consumed, Grouped, I64, Materialized, Produced, Repartitioned, Topology, Utf8};
 
     #[test]
     fn what_comes_back_to_where_it_was_written_is_as_wide_as_the_rest_that_is_read_there() {
@@ -143,5 +143,24 @@ mod tests {
         stream.merge(back).to("out", Produced::default());
         let partitions = builder.build().unwrap().partitions(|_| Some(3)).unwrap();
         assert_eq!((partitions.internal, partitions.tasks), (vec![3], vec![3]));
+    }
+
+    #[test]
+    fn a_topic_of_two_cogroups_has_one_count_with_all_topics_of_both() {
+        let mut builder = Topology::builder();
+        let mut rekeyed = |topic: &str| {
+            let stream = builder.stream(topic, Consumed::with(Utf8, I64)).select_key(|key, _| key.to_uppercase());
+            stream.group_by_key_with(Grouped::named(topic).key(Utf8).value(I64))
+        };
+        let (shared, own) = (rekeyed("in"), rekeyed("other"));
+        let wide = builder.stream("wide", Consumed::with(Utf8, I64)).group_by_key();
+        let add = |sum: i64, _: &String, n: &i64| sum + n;
+        for (with, name) in [(own, "first"), (wide, "second")] {
+            let cogrouped = shared.clone().cogroup(add).cogroup(with, add);
+            let _ = cogrouped.aggregate(|| 0, Materialized::named(name).serdes(Utf8, I64));
+        }
+        let topology = builder.build().unwrap();
+        let partitions = topology.partitions(|topic| Some(if topic == "wide" { 4 } else { 1 })).unwrap();
+        assert_eq!(partitions.internal, [4; 4], "two repartition topics and two changelogs");
     }
 }

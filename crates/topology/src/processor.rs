@@ -151,6 +151,12 @@ impl<P: Processor> Timers<P> {
     }
 }
 
+/// What a child has done before its error can only be undone with the whole record.
+#[cold]
+fn not_passed_on(error: Error) -> Error {
+    error.with("fix", "pass the error of `forward` on: the record fails as a whole")
+}
+
 /// A processor in a task.
 pub(crate) struct ProcessorNode<P: Processor> {
     name: Arc<str>,
@@ -175,11 +181,13 @@ impl<P: Processor> ProcessorNode<P> {
 
     #[inline]
     fn run(&mut self, cx: &mut TaskCx<'_>, f: impl FnOnce(&mut P, &mut Context<'_, P>) -> Result) -> Result {
-        let mut context =
-            Context { task: cx.reborrow(), outs: &mut self.outs, timers: &mut self.timers, node: self.node };
-        match f(&mut self.processor, &mut context) {
-            Ok(()) => Ok(()),
-            Err(e) => Err(e.at(&self.name)),
+        let (outs, timers) = (&mut self.outs, &mut self.timers);
+        let mut context = Context { task: cx.reborrow(), outs, timers, node: self.node, failed: None };
+        let done = f(&mut self.processor, &mut context);
+        match (done, context.failed) {
+            (Ok(()), None) => Ok(()),
+            (Err(e), _) => Err(e.at(&self.name)),
+            (Ok(()), Some(e)) => Err(not_passed_on(e)),
         }
     }
 }
@@ -205,9 +213,7 @@ impl<P: Processor> Node<P::In> for ProcessorNode<P> {
                 self.timers.settle(keep);
                 Ok(())
             }
-            Event::Drained(_) | Event::AllDrained | Event::LetThrough(_) => {
-                Err(Error::new(ErrorKind::Topology, "take a drained entry").at(&self.name))
-            }
+            Event::Drained(_) | Event::AllDrained | Event::LetThrough(_) => Err(event.refused(&self.name)),
         }
     }
 }

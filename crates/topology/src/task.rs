@@ -111,9 +111,8 @@ impl TaskGraph {
         &self.awaiting
     }
 
-    /// Tells an [awaiting](TaskGraph::awaiting) node that no store of the task holds an update back; before the next record, and
-    /// whenever a commit has drained all stores. What it forwards may make entries pending again: they are drained, and it is told
-    /// again.
+    /// Tells an [awaiting](TaskGraph::awaiting) node that no store of the task holds an update back, whenever a commit has drained
+    /// all stores. What it lets through then may make entries pending again: they are drained, and it is told again.
     ///
     /// # Errors
     ///

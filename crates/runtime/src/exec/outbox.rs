@@ -128,11 +128,13 @@ pub(crate) struct Outbox {
     held: Vec<Held>,
     /// For records without a key: the partition moves on with each of them.
     round_robin: i32,
+    /// Where that was at the last commit.
+    committed_round_robin: i32,
 }
 
 impl Outbox {
     pub(crate) fn new(met: Arc<MetTopics>) -> Self {
-        Self { met, bytes: Vec::new(), held: Vec::new(), round_robin: 0 }
+        Self { met, bytes: Vec::new(), held: Vec::new(), round_robin: 0, committed_round_robin: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -142,6 +144,18 @@ impl Outbox {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.held.clear();
+    }
+
+    /// What was handed over is committed.
+    pub(crate) fn committed(&mut self) {
+        self.committed_round_robin = self.round_robin;
+    }
+
+    /// What was handed over since the last commit is given up: when it comes again it goes to the same partitions, so that a
+    /// refused output is known again.
+    pub(crate) fn forget(&mut self) {
+        self.clear();
+        self.round_robin = self.committed_round_robin;
     }
 
     fn keep(&mut self, bytes: Option<&[u8]>) -> Option<Range<usize>> {

@@ -44,7 +44,8 @@ impl ErrorStage {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorAnswer {
-    /// Stop the application with the error. What was done before the record is committed.
+    /// Stop the application with the error. What was done before the record or punctuation is committed; before an update out of a
+    /// cache, whose own write cannot be undone, nothing is: all since the last commit is done again by the next start.
     Fail,
     /// Go on as if the record had not been there. Of an output that the broker refused: go on without that output.
     Skip,

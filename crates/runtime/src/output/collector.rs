@@ -219,6 +219,14 @@ impl Collector {
         }
     }
 
+    /// How many records the interval may have before it is committed, if that must not be left to time.
+    pub(crate) fn most_records(&self) -> Option<usize> {
+        match &self.watch {
+            Watch::Contents(contents) => contents.most_records(),
+            Watch::Off | Watch::Origins(_) => None,
+        }
+    }
+
     /// Remembers a record that was refused until the interval is given up.
     #[cold]
     fn lose(&mut self, error: Error) -> Error {

@@ -144,9 +144,16 @@ pub(super) struct Contents {
     /// Transactions that were given up because of an output that was not known, since the last one of these came again for
     /// the first time. An output that comes in each of them says nothing about the others.
     in_vain: u32,
+    /// Commits without a known one since the last of these transactions.
+    clean: u32,
     /// A known one has come: what it holds up should be committed soon.
     met: bool,
 }
+
+/// Records of an interval where a refused output has not come again, eight times fewer each time that it still does not.
+const SEARCHED: usize = 1 << 12;
+/// After so many such intervals in a row without it, it does not come any more.
+const ENOUGH: u32 = 16;
 
 /// An output that was refused.
 struct Known {
@@ -187,12 +194,24 @@ impl Contents {
     /// The transaction is given up; how often that was in vain so far.
     pub(super) fn give_up(&mut self) -> u32 {
         self.in_vain += 1;
+        self.clean = 0;
         self.in_vain
     }
 
+    /// How many records the next interval may have, if a refused output is searched for. What one record makes comes again in
+    /// whatever interval. What came out of a cache is made of all records of its interval, which has others when it is done
+    /// again: in shorter intervals, and at last in those of one record, it is the same again.
+    pub(super) fn most_records(&self) -> Option<usize> {
+        let narrowed = self.in_vain.checked_sub(2)?;
+        Some(SEARCHED.checked_shr(narrowed.saturating_mul(3)).unwrap_or_default().max(1))
+    }
+
     pub(super) fn committed(&mut self) {
-        self.refused.clear();
-        self.in_vain = 0;
+        self.clean += 1;
+        if self.most_records().is_none() || self.clean >= ENOUGH {
+            self.refused.clear();
+            (self.in_vain, self.clean) = (0, 0);
+        }
     }
 
     pub(super) fn take_met(&mut self) -> bool {

@@ -293,9 +293,11 @@ impl Worker {
         }
         for task in self.tasks.iter_mut().filter(|t| t.is_running()) {
             (task.dirty, task.commit_requested) = (false, false);
+            task.outbox.committed();
             task.tell_buffers(&*self.shared.ports.metrics);
         }
         self.collector.committed();
+        self.interval = 0;
         let now = self.shared.ports.clock.now();
         self.last_commit = now;
         let metrics = &self.shared.ports.metrics;

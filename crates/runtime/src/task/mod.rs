@@ -192,7 +192,7 @@ impl Task {
     pub(crate) fn forget_uncommitted(&mut self) {
         self.graph = None;
         self.timers.clear();
-        self.outbox.clear();
+        self.outbox.forget();
         self.inputs.iter_mut().for_each(Input::forget);
         if let Some(stores) = &mut self.stores {
             stores.forget();

@@ -92,6 +92,7 @@ impl Worker {
     /// Forgets what is not committed and begins to end the transaction; [`Worker::continue_recovery`] goes on from there.
     fn roll_back(&mut self, ending: Ending) {
         self.shared.ports.metrics.add(Counter::RollbackTotal, Scope::Worker(self.number), 1);
+        self.interval = 0;
         let ending = match ending {
             Ending::Anew => ending,
             _ if self.exactly_once() => ending,

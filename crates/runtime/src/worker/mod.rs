@@ -106,6 +106,8 @@ pub(crate) struct Worker {
     pub(crate) turn: usize,
     /// The task that has the first turn of the next round.
     first_turn: usize,
+    /// Records that were processed since the last commit.
+    pub(crate) interval: usize,
     /// The last step has processed something, so there may be more to process without waiting.
     made_progress: bool,
     /// The task that was worked on last: an error of a store is its.
@@ -184,6 +186,7 @@ impl Worker {
             commit_asked: false,
             turn: TURN,
             first_turn: 0,
+            interval: 0,
             made_progress: false,
             at_work: None,
             last_commit: now,

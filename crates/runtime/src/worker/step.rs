@@ -246,26 +246,30 @@ impl Worker {
         self.consumer.assign(changes).map_err(|e| Error::broker(op, e))
     }
 
-    /// Gives every running task a turn. If a record fails, and the application stops with it, what was done before is whole
-    /// (D14): it is committed, so that neither this task nor the others do it again. If what fails was held back, others were
-    /// told of which were due with it; they are told of again with it, or not at all.
+    /// Gives every running task a turn.
     fn process(&mut self) -> Result<bool> {
         if self.is_paused() {
             return Ok(false);
         }
-        self.process_all().inspect_err(|error| {
-            if error.kind() == ErrorKind::Record
-                && self.holding_since.is_none()
-                && !self.tasks.iter().any(Task::is_letting_through)
-                && let Err(e) = self.commit()
-            {
-                tracing::warn!(worker = self.number, "what was done since the last commit is given up: {}", e.chain());
-            }
-        })
+        self.process_all().inspect_err(|error| self.commit_before(error))
+    }
+
+    /// If a record or punctuation fails, and the application stops with it, what was done before is whole (D14): it is committed,
+    /// so that neither its task nor the others do it again. If what fails was held back, others were told of which were due with
+    /// it; they are told of again with it, or not at all.
+    fn commit_before(&mut self, error: &Error) {
+        if error.kind() == ErrorKind::Record
+            && self.holding_since.is_none()
+            && !self.tasks.iter().any(Task::is_letting_through)
+            && let Err(e) = self.commit()
+        {
+            tracing::warn!(worker = self.number, "what was done since the last commit is given up: {}", e.chain());
+        }
     }
 
     fn process_all(&mut self) -> Result<bool> {
         let shared = self.shared.clone();
+        let most = self.collector.most_records();
         let mut cx = Processing::begin(&shared, &mut self.collector);
         let mut busy = false;
         // Where the last round was cut short, the tasks that had no turn come first.
@@ -274,11 +278,12 @@ impl Worker {
         let turns = (first..).zip(sooner).chain((0..).zip(later));
         for (at, task) in turns.filter(|(_, t)| t.is_running()) {
             self.at_work = Some(task.id);
-            let mut left = self.turn;
+            let mut left = most.map_or(self.turn, |most| self.turn.min(most.saturating_sub(self.interval)));
             task.progressed = false;
             while left > 0 {
                 task.look_ahead(&cx.shared.topology, LOOK_AHEAD)?;
                 let done = task.process(&mut cx, &*self.consumer, LOOK_AHEAD.min(left))?;
+                self.interval += done;
                 busy |= done > 0;
                 task.progressed |= done > 0;
                 left -= done.min(left);
@@ -288,7 +293,8 @@ impl Worker {
             }
             busy |= task.delete_expired(&mut cx)?;
             // What a round of turns writes may be many times what there is memory for.
-            if task.progressed && shared.memory.overlays.is_tight() {
+            let is_full = most.is_some_and(|most| self.interval >= most);
+            if task.progressed && (is_full || shared.memory.overlays.is_tight()) {
                 self.first_turn = at + 1;
                 break;
             }
@@ -299,10 +305,15 @@ impl Worker {
         Ok(busy)
     }
 
+    /// Calls the punctuations of the wall clock that are due.
     fn punctuate(&mut self) -> Result {
         if self.is_paused() {
             return Ok(());
         }
+        self.punctuate_all().inspect_err(|error| self.commit_before(error))
+    }
+
+    fn punctuate_all(&mut self) -> Result {
         let shared = self.shared.clone();
         let mut cx = Processing::begin(&shared, &mut self.collector);
         let wall = cx.wall;
@@ -336,6 +347,7 @@ impl Worker {
         }
         let now = self.shared.ports.clock.now();
         self.commit_asked
+            || self.collector.most_records().is_some_and(|most| self.interval >= most)
             || self.tasks.iter().any(|t| t.commit_requested)
             || now.saturating_sub(self.last_commit) >= self.shared.commit_interval
     }

@@ -9,7 +9,7 @@ use millpond_topology::{
     Consumed, Context, Error, I64, Init, KeyValue, Processor, Produced, Record, Result, Schedule, StoreRef, Timer, Utf8,
 };
 
-use crate::support::{BOTH, assert_names, builder, kvs, out, pipe};
+use crate::support::{BOTH, assert_names, builder, kvs, out, pipe, send};
 
 type Calls = Arc<Mutex<Vec<String>>>;
 
@@ -286,6 +286,40 @@ fn b081_an_error_in_a_punctuation_names_the_node_or_is_counted() {
     assert_names(&error, &["punctuation", "task=`0_0`", "node=`ticker`", "no such luck"]);
     let again = driver.input("in", Utf8, I64).pipe("a", 1, 0).unwrap_err();
     assert_names(&again, &["no such luck"]);
+}
+
+/// As before a record that fails: it is not done again.
+#[test]
+fn what_was_done_before_a_punctuation_that_fails_is_committed() {
+    for guarantee in BOTH {
+        let driver = builder(|b| {
+            b.stream("in", Consumed::with(Utf8, I64))
+                .process((), |init, ()| {
+                    init.schedule(Schedule::wall_clock_ms(10), |_: &mut Ticker, cx, at| {
+                        cx.forward(Record::new("half".to_owned(), 0, at))?;
+                        Err(Error::other("no such luck"))
+                    })?;
+                    Ok(Ticker { calls: Calls::default(), first: None })
+                })
+                .to("out", Produced::with(Utf8, I64));
+        })
+        .guarantee(guarantee)
+        .manual_commit()
+        .build()
+        .unwrap();
+        send(&driver, &[("a", 1, 0), ("b", 2, 1)]);
+        driver.run().unwrap();
+        assert_eq!(driver.committed("in", 0), None, "{guarantee:?}: nothing has asked for a commit");
+        assert_names(&driver.advance(ms(10)).unwrap_err(), &["no such luck"]);
+        assert_eq!(driver.committed("in", 0), Some(2), "{guarantee:?}");
+        driver.restart().unwrap();
+        driver.run().unwrap();
+        assert_eq!(
+            out(&driver),
+            kvs(&[("a", 1), ("b", 2)]),
+            "{guarantee:?}: each once, and nothing of the punctuation"
+        );
+    }
 }
 
 /// Keeps the last value of each key, and lets those below 10 go at a punctuation.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use millpond_broker_api::{Broker, ErrorKind, NewTopic};
 use millpond_broker_mem::{OpKind, Verdict};
 use millpond_runtime::Counter;
-use millpond_testkit::TestRecord;
+use millpond_testkit::{Driver, TestRecord};
 use millpond_topology::{
-    Consumed, Context, FixedKeyRecord, Grouped, I64, KeyValue, Materialized, Processor, Produced, Record,
+    Consumed, Context, Error, FixedKeyRecord, Grouped, I64, KeyValue, Materialized, Processor, Produced, Record,
     Repartitioned, Result, StoreRef, Stream, Utf8,
 };
 
@@ -104,6 +104,49 @@ fn foreach_sees_every_record_and_hands_none_on() {
         driver(|b| b.stream("in", Consumed::with(Utf8, I64)).foreach(move |k, v| done.push(format!("{k}{v}"))));
     pipe(&driver, &[("a", 1, 0), ("b", 2, 1)]);
     assert_eq!(seen.take(), ["a1", "b2"]);
+}
+
+fn checked(v: i64) -> Result<i64> {
+    if v == 2 { Err(Error::other("two")) } else { Ok(v) }
+}
+
+fn skipping(define: impl FnOnce(Stream<String, i64>)) -> Driver {
+    builder(|b| define(b.stream("in", Consumed::with(Utf8, I64))))
+        .topic("out", 1)
+        .setting("processing.exception.handler", "continue")
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn an_operator_that_can_fail_fails_its_record_alone() {
+    type Operator = Box<dyn FnOnce(Stream<String, i64>) -> Stream<String, i64>>;
+    let operators: [(&str, Operator); 5] = [
+        ("map values", Box::new(|s| s.try_map_values_with_key(|_, v| checked(v)))),
+        ("flat map", Box::new(|s| s.try_flat_map(|k, v| Ok([(k, checked(v)?)])))),
+        ("flat map values", Box::new(|s| s.try_flat_map_values(|v| Ok([checked(v)?])))),
+        ("with key", Box::new(|s| s.try_flat_map_values_with_key(|_, v| Ok([checked(v)?])))),
+        ("select key", Box::new(|s| s.try_select_key(|k, v| checked(*v).map(|_| k.clone())))),
+    ];
+    for (name, operator) in operators {
+        let driver = skipping(|s| operator(s).to("out", Produced::with(Utf8, I64)));
+        pipe(&driver, &[("a", 1, 0), ("b", 2, 1), ("a", 3, 2)]);
+        assert_eq!(out(&driver), kvs(&[("a", 1), ("a", 3)]), "{name}");
+        assert_eq!(driver.count(Counter::ProcessingSkippedTotal), 1, "{name}");
+    }
+}
+
+#[test]
+fn an_end_that_can_fail_fails_its_record_alone() {
+    let seen = Seen::default();
+    let done = seen.clone();
+    let driver = skipping(|s| {
+        s.clone().try_to_topic_of(|_, v, _| checked(*v).map(|_| "out"), Produced::default());
+        s.try_foreach(move |k, v| checked(*v).map(|v| done.push(format!("{k}{v}"))));
+    });
+    pipe(&driver, &[("a", 1, 0), ("b", 2, 1), ("a", 3, 2)]);
+    assert_eq!((out(&driver), seen.take()), (kvs(&[("a", 1), ("a", 3)]), vec!["a1".to_owned(), "a3".to_owned()]));
+    assert_eq!(driver.count(Counter::ProcessingSkippedTotal), 1);
 }
 
 /// A writer that keeps what is written, or is full from the start.

@@ -185,6 +185,24 @@ fn rows_are_mapped_with_their_keys_and_what_can_fail_may() {
 }
 
 #[test]
+fn a_mapping_that_sees_the_key_can_fail() {
+    let driver = builder(|b| {
+        rows(b)
+            .try_map_values_with_key(|k, v| if k == "bad" { Err(Error::other("a bad key")) } else { Ok(v * 2) })
+            .to_stream()
+            .to("out", Produced::with(Utf8, Nullable(I64)));
+    })
+    .setting("processing.exception.handler", "continue")
+    .build()
+    .unwrap();
+    let rows = driver.input("in", Utf8, I64);
+    for (key, value) in [("good", 1), ("bad", 2), ("good", 3)] {
+        rows.pipe(key, value, 0).unwrap();
+    }
+    assert_eq!(driver.output("out", Utf8, Nullable(I64)).read_values(), [Some(2), Some(6)]);
+}
+
+#[test]
 fn materialized_without_a_name_keeps_nothing_and_uses_up_a_number_as_kafka_streams_does() {
     let topology = topology(|b| {
         let rows = b.table("in", Consumed::with(Utf8, I64));

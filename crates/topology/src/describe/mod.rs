@@ -82,7 +82,8 @@ impl Description {
     }
 
     /// As JSON, indented: `{"sub_topologies": [{"id", "nodes": [{"name", "type": "source" | "processor" | "sink", "topics" |
-    /// "stores" | "topic", "predecessors", "successors"}]}]}`.
+    /// "stores" | "topic", "predecessors", "successors"}]}]}`. A sink that [chooses](crate::Stream::to_topic_of) its topics has null
+    /// as `topic`, and beside it `extractor`, the name of the type that chooses.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }

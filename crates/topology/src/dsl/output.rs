@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::dsl::options::Produced;
 use crate::dsl::repartition::{Choice, add_sink, add_sink_to};
 use crate::dsl::stream::{Key, Stream, missing};
+use crate::error::Result;
 use crate::names::prefix;
 use crate::nodes::{Print, TopicChooser};
 use crate::record::RecordContext;
@@ -37,17 +38,39 @@ impl<K: 'static, V: 'static> Stream<K, V> {
     ///     .stream("events", Consumed::with(Utf8, Utf8))
     ///     .to_topic_of(|country, _, _| format!("events-{country}"), Produced::default());
     /// ```
-    pub fn to_topic_of<T: AsRef<str>, F>(mut self, choose: F, produced: Produced<K, V>)
+    pub fn to_topic_of<T: AsRef<str>, F>(self, choose: F, produced: Produced<K, V>)
     where
         F: Fn(&K, &V, &RecordContext<'_>) -> T + Send + Sync + 'static,
     {
+        let by = std::any::type_name::<F>();
+        self.choose_topics(by, move |k, v, cx| Ok(choose(k, v, cx)), produced);
+    }
+
+    /// As [`Stream::to_topic_of`], with a closure that can fail.
+    pub fn try_to_topic_of<T: AsRef<str>, F>(self, choose: F, produced: Produced<K, V>)
+    where
+        F: Fn(&K, &V, &RecordContext<'_>) -> Result<T> + Send + Sync + 'static,
+    {
+        self.choose_topics(std::any::type_name::<F>(), choose, produced);
+    }
+
+    /// `by`: what chooses, for descriptions.
+    fn choose_topics<T: AsRef<str>>(
+        mut self,
+        by: &'static str,
+        choose: impl Fn(&K, &V, &RecordContext<'_>) -> Result<T> + Send + Sync + 'static,
+        produced: Produced<K, V>,
+    ) {
         const WHAT: &str = "a topic of each record";
         self.at.name = produced.name.or(self.at.name);
         let name = self.at.next_name(prefix::STREAM_SINK);
         let key = self.at.serde(produced.key.or(self.key), || missing("key", "to_topic_of", WHAT, "Produced"));
         let value = self.at.serde(produced.value.or(self.value), || missing("value", "to_topic_of", WHAT, "Produced"));
-        let topic = SinkTopic::Chosen(std::any::type_name::<F>());
-        let choose: TopicChooser<K, V> = Arc::new(move |k, v, cx, name| name.push_str(choose(k, v, cx).as_ref()));
+        let topic = SinkTopic::Chosen(by);
+        let choose: TopicChooser<K, V> = Arc::new(move |k, v, cx, name| {
+            name.push_str(choose(k, v, cx)?.as_ref());
+            Ok(())
+        });
         let choice = Choice { partitioner: produced.partitioner, topic: Some(choose) };
         let parents = vec![self.at.node];
         add_sink_to(&mut self.at.graph(), name, topic, parents, (Coder::key(key), Coder::value(value)), choice);

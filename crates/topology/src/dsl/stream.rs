@@ -15,8 +15,8 @@ use crate::graph::{Effect, NodeSpec};
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{
-    Filter, FixKey, FlatMap, FlatMapValues, FlatMapValuesWithKey, Foreach, Map, MapValues, MapValuesWithKey, Op,
-    OpNode, Pass, Peek, SelectKey, TryFilter, TryMap, TryMapValues, TryPeek, fixed_key_outs,
+    Filter, FixKey, FlatMap, FlatMapValues, Foreach, Map, MapValues, MapValuesWithKey, Op, OpNode, Pass, Peek,
+    SelectKey, TryFilter, TryMap, TryMapValues, TryPeek, fixed_key_outs,
 };
 use crate::processor::{Processor, ProcessorNode};
 use crate::record::{FixedKeyRecord, Record};
@@ -164,8 +164,17 @@ impl<K: 'static, V: 'static> Stream<K, V> {
 
     /// As [`Stream::map_values`], with a closure that may read the key.
     pub fn map_values_with_key<W: 'static>(self, f: impl Fn(&K, V) -> W + Send + Sync + 'static) -> Stream<K, W> {
+        let (key, f) = (self.key.clone(), move |k: &K, v| Ok(f(k, v)));
+        self.op(prefix::MAP_VALUES, MapValuesWithKey::<_, false>(f), Key::Keeps).known(key, None)
+    }
+
+    /// As [`Stream::map_values_with_key`], with a closure that can fail.
+    pub fn try_map_values_with_key<W: 'static>(
+        self,
+        f: impl Fn(&K, V) -> Result<W> + Send + Sync + 'static,
+    ) -> Stream<K, W> {
         let key = self.key.clone();
-        self.op(prefix::MAP_VALUES, MapValuesWithKey(f), Key::Keeps).known(key, None)
+        self.op(prefix::MAP_VALUES, MapValuesWithKey::<_, true>(f), Key::Keeps).known(key, None)
     }
 
     /// Makes any number of records of each, with new keys.
@@ -173,7 +182,15 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         self,
         f: impl Fn(K, V) -> I + Send + Sync + 'static,
     ) -> Stream<L, W> {
-        self.op(prefix::FLAT_MAP, FlatMap(f), Key::Changes)
+        self.op(prefix::FLAT_MAP, FlatMap::<_, false>(move |k, v| Ok(f(k, v))), Key::Changes)
+    }
+
+    /// As [`Stream::flat_map`], with a closure that can fail.
+    pub fn try_flat_map<L: 'static, W: 'static, I: IntoIterator<Item = (L, W)> + 'static>(
+        self,
+        f: impl Fn(K, V) -> Result<I> + Send + Sync + 'static,
+    ) -> Stream<L, W> {
+        self.op(prefix::FLAT_MAP, FlatMap::<_, true>(f), Key::Changes)
     }
 
     /// Makes any number of values of each, under the same key.
@@ -184,8 +201,18 @@ impl<K: 'static, V: 'static> Stream<K, V> {
     where
         K: Clone,
     {
-        let key = self.key.clone();
-        self.op(prefix::FLAT_MAP_VALUES, FlatMapValues(f), Key::Keeps).known(key, None)
+        self.flat_map_values_with_key(move |_, v| f(v))
+    }
+
+    /// As [`Stream::flat_map_values`], with a closure that can fail.
+    pub fn try_flat_map_values<I: IntoIterator<Item: 'static> + 'static>(
+        self,
+        f: impl Fn(V) -> Result<I> + Send + Sync + 'static,
+    ) -> Stream<K, I::Item>
+    where
+        K: Clone,
+    {
+        self.try_flat_map_values_with_key(move |_, v| f(v))
     }
 
     /// As [`Stream::flat_map_values`], with a closure that may read the key.
@@ -196,14 +223,32 @@ impl<K: 'static, V: 'static> Stream<K, V> {
     where
         K: Clone,
     {
+        let (key, f) = (self.key.clone(), move |k: &K, v| Ok(f(k, v)));
+        self.op(prefix::FLAT_MAP_VALUES, FlatMapValues::<_, false>(f), Key::Keeps).known(key, None)
+    }
+
+    /// As [`Stream::flat_map_values_with_key`], with a closure that can fail.
+    pub fn try_flat_map_values_with_key<I: IntoIterator<Item: 'static> + 'static>(
+        self,
+        f: impl Fn(&K, V) -> Result<I> + Send + Sync + 'static,
+    ) -> Stream<K, I::Item>
+    where
+        K: Clone,
+    {
         let key = self.key.clone();
-        self.op(prefix::FLAT_MAP_VALUES, FlatMapValuesWithKey(f), Key::Keeps).known(key, None)
+        self.op(prefix::FLAT_MAP_VALUES, FlatMapValues::<_, true>(f), Key::Keeps).known(key, None)
     }
 
     /// Gives each record another key.
     pub fn select_key<L: 'static>(self, f: impl Fn(&K, &V) -> L + Send + Sync + 'static) -> Stream<L, V> {
+        let (value, f) = (self.value.clone(), move |k: &K, v: &V| Ok(f(k, v)));
+        self.op(prefix::KEY_SELECT, SelectKey::<_, false>(f), Key::Changes).known(None, value)
+    }
+
+    /// As [`Stream::select_key`], with a closure that can fail.
+    pub fn try_select_key<L: 'static>(self, f: impl Fn(&K, &V) -> Result<L> + Send + Sync + 'static) -> Stream<L, V> {
         let value = self.value.clone();
-        self.op(prefix::KEY_SELECT, SelectKey(f), Key::Changes).known(None, value)
+        self.op(prefix::KEY_SELECT, SelectKey::<_, true>(f), Key::Changes).known(None, value)
     }
 
     /// Looks at each record as it goes by.
@@ -220,7 +265,16 @@ impl<K: 'static, V: 'static> Stream<K, V> {
 
     /// Looks at each record; the stream ends here.
     pub fn foreach(self, f: impl Fn(&K, &V) + Send + Sync + 'static) {
-        let _ = self.op(prefix::FOREACH, Foreach(f), Key::Keeps);
+        let f = move |k: &K, v: &V| {
+            f(k, v);
+            Ok(())
+        };
+        let _ = self.op(prefix::FOREACH, Foreach::<_, false>(f), Key::Keeps);
+    }
+
+    /// As [`Stream::foreach`], with a closure that can fail.
+    pub fn try_foreach(self, f: impl Fn(&K, &V) -> Result + Send + Sync + 'static) {
+        let _ = self.op(prefix::FOREACH, Foreach::<_, true>(f), Key::Keeps);
     }
 
     /// Both streams' records, in the order they come. It knows this stream's serdes, or the other's.
@@ -347,7 +401,8 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         S: StoreSet,
     {
         let name = self.at.next_name(prefix::PROCESSOR);
-        let spec = processor_spec(&self.at, name, vec![self.at.node], stores, supplier).with_effect(Effect::Key);
+        let mut spec = processor_spec(&self.at, name, vec![self.at.node], stores, supplier).with_effect(Effect::Key);
+        spec.names_children = true;
         let node = self.at.graph().add::<Record<K, V>, Record<L, W>>(spec);
         Stream { at: self.at.moved(node), rekeyed: true, key: None, value: None }
     }

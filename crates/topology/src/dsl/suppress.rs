@@ -201,8 +201,9 @@ impl<W> BufferConfig<W> {
         self.when_full(WhenFull::EmitEarly)
     }
 
-    /// The application stops with an error that names the operator, what it holds and the limit. The record that was too much is
-    /// not processed: after a start with a higher limit it is the next one.
+    /// The application stops with an error that names the operator, what it holds and the limit. What was done since the last
+    /// commit is given up, and done again after a start with a higher limit. Behind a table with a cache the updates come out at the
+    /// commit, so that only then is seen what is too much.
     #[must_use]
     pub fn shut_down_when_full(self) -> BufferConfig {
         self.when_full(WhenFull::ShutDown)

@@ -216,7 +216,15 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
 
     /// As [`Table::map_values`], with a closure that can fail.
     pub fn try_map_values<W: 'static>(self, f: impl Fn(V) -> Result<W> + Send + Sync + 'static) -> Table<K, W, D> {
-        self.mapped(Arc::new(move |_, v| f(v).map(Some)), None)
+        self.try_map_values_with_key(move |_, v| f(v))
+    }
+
+    /// As [`Table::map_values_with_key`], with a closure that can fail.
+    pub fn try_map_values_with_key<W: 'static>(
+        self,
+        f: impl Fn(&K, V) -> Result<W> + Send + Sync + 'static,
+    ) -> Table<K, W, D> {
+        self.mapped(Arc::new(move |k, v| f(k, v).map(Some)), None)
     }
 
     /// As [`Table::map_values`], and keeps the rows in a store if `materialized` has a name.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::node::{Event, Node, Outs, TaskCx};
 use crate::nodes::table_store::TableStore;
 use crate::port::{Dropped, NodeIndex};
@@ -97,9 +97,7 @@ pub(crate) fn drained_or_on<K: 'static, A: 'static>(
     if !path.is_empty() {
         return outs.visit(cx, path, event);
     }
-    let Event::Drained(entry) = event else {
-        return Err(Error::new(ErrorKind::Topology, "take a punctuation").at(name));
-    };
+    let Event::Drained(entry) = event else { return Err(event.refused(name)) };
     match store.drained(entry) {
         Ok(Some(drained)) => {
             let mut cx = TaskCx { source_key: drained.source_key, ..cx.reborrow() };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::node::{Event, Node, Outs, TaskCx};
 use crate::port::Drained;
 use crate::record::{Change, Record};
@@ -25,9 +25,7 @@ impl<K: 'static, A: 'static> Node<Record<K, Change<A>>> for MergeNode<K, A> {
         if !path.is_empty() {
             return self.outs.visit(cx, path, event);
         }
-        let Event::Drained(entry) = event else {
-            return Err(Error::new(ErrorKind::Topology, "take a punctuation").at(&self.name));
-        };
+        let Event::Drained(entry) = event else { return Err(event.refused(&self.name)) };
         match (self.drained)(entry).map_err(|e| e.at(&self.name))? {
             Some(record) => self.outs.forward(cx, record),
             None => Ok(()),

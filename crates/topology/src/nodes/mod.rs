@@ -22,8 +22,8 @@ pub(crate) use fixed_key::{FixKey, fixed_key_outs};
 pub(crate) use merge::{DrainFn, MergeNode};
 pub(crate) use null_key::NullKeyFilter;
 pub(crate) use op::{
-    Filter, FlatMap, FlatMapValues, FlatMapValuesWithKey, Foreach, Map, MapValues, MapValuesWithKey, Op, OpNode, Pass,
-    Peek, Print, SelectKey, TryFilter, TryMap, TryMapValues, TryPeek,
+    Filter, FlatMap, FlatMapValues, Foreach, Map, MapValues, MapValuesWithKey, Op, OpNode, Pass, Peek, Print,
+    SelectKey, TryFilter, TryMap, TryMapValues, TryPeek,
 };
 pub(crate) use sink::{Partitioner, SinkNode, TopicChooser};
 pub(crate) use source::{Extractor, Reading, SourceNode, StreamRoot, TableRoot};

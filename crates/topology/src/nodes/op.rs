@@ -44,6 +44,9 @@ impl<I: 'static, O: Op<I>> Node<I> for OpNode<I, O> {
     }
 }
 
+// Where one operator stands for both forms its closure answers with a result, which in the form that cannot fail
+// (`FALLIBLE` is false) is always fine.
+
 /// Hands everything on.
 pub(crate) struct Pass;
 pub(crate) struct Filter<F>(pub(crate) F);
@@ -51,16 +54,15 @@ pub(crate) struct TryFilter<F>(pub(crate) F);
 pub(crate) struct Map<F>(pub(crate) F);
 pub(crate) struct TryMap<F>(pub(crate) F);
 pub(crate) struct MapValues<F>(pub(crate) F);
-pub(crate) struct MapValuesWithKey<F>(pub(crate) F);
+pub(crate) struct MapValuesWithKey<F, const FALLIBLE: bool>(pub(crate) F);
 pub(crate) struct TryMapValues<F>(pub(crate) F);
-pub(crate) struct FlatMap<F>(pub(crate) F);
-pub(crate) struct FlatMapValues<F>(pub(crate) F);
-pub(crate) struct FlatMapValuesWithKey<F>(pub(crate) F);
-pub(crate) struct SelectKey<F>(pub(crate) F);
+pub(crate) struct FlatMap<F, const FALLIBLE: bool>(pub(crate) F);
+pub(crate) struct FlatMapValues<F, const FALLIBLE: bool>(pub(crate) F);
+pub(crate) struct SelectKey<F, const FALLIBLE: bool>(pub(crate) F);
 pub(crate) struct Peek<F>(pub(crate) F);
 pub(crate) struct TryPeek<F>(pub(crate) F);
 /// As [`Peek`], and nothing goes on.
-pub(crate) struct Foreach<F>(pub(crate) F);
+pub(crate) struct Foreach<F, const FALLIBLE: bool>(pub(crate) F);
 /// Writes each record as text, and nothing goes on.
 pub(crate) struct Print<W> {
     pub(crate) label: String,
@@ -142,15 +144,16 @@ where
     }
 }
 
-impl<K: 'static, V: 'static, W: 'static, F> Op<Record<K, V>> for MapValuesWithKey<F>
+impl<K: 'static, V: 'static, W: 'static, F, const FALLIBLE: bool> Op<Record<K, V>> for MapValuesWithKey<F, FALLIBLE>
 where
-    F: Fn(&K, V) -> W + Send + Sync + 'static,
+    F: Fn(&K, V) -> Result<W> + Send + Sync + 'static,
 {
     type Out = Record<K, W>;
+    const FALLIBLE: bool = FALLIBLE;
 
     #[inline]
     fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
-        let value = (self.0)(&r.key, r.value);
+        let value = (self.0)(&r.key, r.value)?;
         emit(Record { key: r.key, value, timestamp: r.timestamp, headers: r.headers })
     }
 }
@@ -169,15 +172,16 @@ where
     }
 }
 
-impl<K: 'static, V: 'static, L: 'static, F> Op<Record<K, V>> for SelectKey<F>
+impl<K: 'static, V: 'static, L: 'static, F, const FALLIBLE: bool> Op<Record<K, V>> for SelectKey<F, FALLIBLE>
 where
-    F: Fn(&K, &V) -> L + Send + Sync + 'static,
+    F: Fn(&K, &V) -> Result<L> + Send + Sync + 'static,
 {
     type Out = Record<L, V>;
+    const FALLIBLE: bool = FALLIBLE;
 
     #[inline]
     fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
-        let key = (self.0)(&r.key, &r.value);
+        let key = (self.0)(&r.key, &r.value)?;
         emit(r.with_key(key))
     }
 }
@@ -211,61 +215,48 @@ where
     }
 }
 
-impl<K: 'static, V: 'static, F> Op<Record<K, V>> for Foreach<F>
+impl<K: 'static, V: 'static, F, const FALLIBLE: bool> Op<Record<K, V>> for Foreach<F, FALLIBLE>
 where
-    F: Fn(&K, &V) + Send + Sync + 'static,
+    F: Fn(&K, &V) -> Result + Send + Sync + 'static,
 {
     type Out = Record<K, V>;
+    const FALLIBLE: bool = FALLIBLE;
 
     #[inline]
     fn apply(&self, r: Record<K, V>, _: &mut impl FnMut(Self::Out) -> Result) -> Result {
-        (self.0)(&r.key, &r.value);
-        Ok(())
+        (self.0)(&r.key, &r.value)
     }
 }
 
-impl<K: 'static, V: 'static, L: 'static, W: 'static, I, F> Op<Record<K, V>> for FlatMap<F>
+impl<K: 'static, V: 'static, L: 'static, W: 'static, I, F, const FALLIBLE: bool> Op<Record<K, V>>
+    for FlatMap<F, FALLIBLE>
 where
     I: IntoIterator<Item = (L, W)>,
-    F: Fn(K, V) -> I + Send + Sync + 'static,
+    F: Fn(K, V) -> Result<I> + Send + Sync + 'static,
 {
     type Out = Record<L, W>;
+    const FALLIBLE: bool = FALLIBLE;
 
     #[inline]
     fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
-        for (key, value) in (self.0)(r.key, r.value) {
+        for (key, value) in (self.0)(r.key, r.value)? {
             emit(Record { key, value, timestamp: r.timestamp, headers: r.headers.clone() })?;
         }
         Ok(())
     }
 }
 
-impl<K: Clone + 'static, V: 'static, I, F> Op<Record<K, V>> for FlatMapValues<F>
+impl<K: Clone + 'static, V: 'static, I, F, const FALLIBLE: bool> Op<Record<K, V>> for FlatMapValues<F, FALLIBLE>
 where
     I: IntoIterator<Item: 'static>,
-    F: Fn(V) -> I + Send + Sync + 'static,
+    F: Fn(&K, V) -> Result<I> + Send + Sync + 'static,
 {
     type Out = Record<K, I::Item>;
+    const FALLIBLE: bool = FALLIBLE;
 
     #[inline]
     fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
-        for value in (self.0)(r.value) {
-            emit(Record { key: r.key.clone(), value, timestamp: r.timestamp, headers: r.headers.clone() })?;
-        }
-        Ok(())
-    }
-}
-
-impl<K: Clone + 'static, V: 'static, I, F> Op<Record<K, V>> for FlatMapValuesWithKey<F>
-where
-    I: IntoIterator<Item: 'static>,
-    F: Fn(&K, V) -> I + Send + Sync + 'static,
-{
-    type Out = Record<K, I::Item>;
-
-    #[inline]
-    fn apply(&self, r: Record<K, V>, emit: &mut impl FnMut(Self::Out) -> Result) -> Result {
-        for value in (self.0)(&r.key, r.value) {
+        for value in (self.0)(&r.key, r.value)? {
             emit(Record { key: r.key.clone(), value, timestamp: r.timestamp, headers: r.headers.clone() })?;
         }
         Ok(())

@@ -13,7 +13,7 @@ use crate::serde::Coder;
 pub(crate) type Partitioner<K, V> = Arc<dyn Fn(&K, &V, i32) -> Option<i32> + Send + Sync>;
 
 /// Chooses a topic from the key, the value and the context, and appends its name.
-pub(crate) type TopicChooser<K, V> = Arc<dyn Fn(&K, &V, &RecordContext<'_>, &mut String) + Send + Sync>;
+pub(crate) type TopicChooser<K, V> = Arc<dyn Fn(&K, &V, &RecordContext<'_>, &mut String) -> Result + Send + Sync>;
 
 pub(crate) struct SinkNode<K, V> {
     pub(crate) name: Arc<str>,
@@ -48,7 +48,7 @@ impl<K: 'static, V: 'static> SinkNode<K, V> {
             Some(choose) => {
                 scratch.topic.clear();
                 let context = RecordContext { metadata: port.metadata(), timestamp, headers };
-                choose(&record.key, &record.value, &context, &mut scratch.topic);
+                choose(&record.key, &record.value, &context, &mut scratch.topic)?;
                 Some(legal(&scratch.topic)?)
             }
         };
@@ -82,8 +82,8 @@ impl<K: 'static, V: 'static> Node<Record<K, V>> for SinkNode<K, V> {
         }
     }
 
-    fn visit(&mut self, _: &mut TaskCx<'_>, _: &[u16], _: Event<'_>) -> Result {
-        Err(Error::new(ErrorKind::Topology, "take an event").at(&self.name))
+    fn visit(&mut self, _: &mut TaskCx<'_>, _: &[u16], event: Event<'_>) -> Result {
+        Err(event.refused(&self.name))
     }
 }
 

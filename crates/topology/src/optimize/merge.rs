@@ -14,7 +14,9 @@ pub(crate) fn merge_repartitions(graph: &mut Graph) {
     let mut behind: BTreeMap<usize, Vec<Way>> = BTreeMap::new();
     for (cut, entry) in graph.repartitions.iter().enumerate() {
         let Some(ends) = entry.ends.filter(|_| entry.mergeable) else { continue };
-        if let Some((changer, between)) = way_up(&graph.nodes, ends.filter) {
+        if let Some((changer, between)) = way_up(&graph.nodes, ends.filter)
+            && (between.is_empty() || !names_children(&graph.nodes, changer))
+        {
             behind.entry(changer).or_default().push(Way { cut, ends, between });
         }
     }
@@ -63,6 +65,12 @@ fn way_up(nodes: &[NodeDef], from: usize) -> Option<(usize, Vec<usize>)> {
     }
     between.reverse();
     Some((at, between))
+}
+
+/// What moves behind the topic is no child any more: a processor that has asked for it by its name would not find it, and one that
+/// chooses among its children would have to choose among the records of one topic.
+fn names_children(nodes: &[NodeDef], changer: usize) -> bool {
+    nodes.get(changer).is_some_and(|node| node.spec.names_children)
 }
 
 /// Leaves those alone on whose way something else begins: behind the topic it would miss the records without a key.

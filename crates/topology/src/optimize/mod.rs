@@ -47,6 +47,9 @@ impl Optimization {
     /// Groupings (and `to_table`) of one stream whose key has changed share a repartition topic: one, right behind the operator
     /// that changes the key, called as the first of them would be. Operators in between that neither change keys nor values,
     /// such as filters, come behind the topic then. Groupings behind an operator that changes values have topics of their own.
+    ///
+    /// Behind a [processor](crate::Stream::process) operators stay where they are, and groupings behind them have topics of their
+    /// own: the processor may choose among its children, and knows them by their names. Kafka Streams moves them all the same.
     pub const MERGE_REPARTITION_TOPICS: Self = Self { reuse: false, merge: true };
 
     /// All of them.

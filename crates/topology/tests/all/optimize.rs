@@ -200,6 +200,51 @@ fn what_the_source_would_drop_is_no_row() {
     assert!(!reused.accepts(b"k", Some(b"seven"), 0));
 }
 
+/// Chooses among its children.
+struct ByLength {
+    long: Child,
+    short: Child,
+}
+
+impl Processor for ByLength {
+    type In = Record<String, String>;
+    type Out = Record<String, String>;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, word: Self::In) -> Result {
+        let child = if word.value.len() > 1 { self.long } else { self.short };
+        cx.forward_to(child, word.map(|_, v| (v.len().to_string(), v)))
+    }
+}
+
+#[test]
+fn children_that_a_processor_names_stay_its_children() {
+    let (plain, merged) = both(|s| {
+        let s = s.process((), |init, ()| Ok(ByLength { long: init.child("long")?, short: init.child("short")? }));
+        count(s.clone().named("long").filter(|_, v| v != "cc"), "long-words");
+        count(s.named("short").peek(|_, _| ()), "short-words");
+    });
+    assert_eq!((plain.len(), merged), (2, plain));
+}
+
+#[test]
+fn groupings_right_behind_a_processor_share_its_topic() {
+    struct Pass;
+    impl Processor for Pass {
+        type In = Record<String, String>;
+        type Out = Record<String, String>;
+
+        fn process(&mut self, cx: &mut Context<'_, Self>, word: Self::In) -> Result {
+            cx.forward(word)
+        }
+    }
+    let (plain, merged) = both(|s| {
+        let s = s.process((), |_, ()| Ok(Pass));
+        count(s.clone(), "one");
+        count(s, "two");
+    });
+    assert_eq!((plain.len(), merged.len()), (2, 1));
+}
+
 #[test]
 fn what_is_cogrouped_behind_a_merged_topic_has_one_count_of_partitions() {
     let define = |optimization| {

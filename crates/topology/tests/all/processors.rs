@@ -43,6 +43,30 @@ impl Processor for Add {
 }
 
 #[test]
+fn a_node_says_which_event_is_not_for_it() {
+    let mut b = Topology::builder();
+    let sums = b.key_value_store("sums", Utf8, I64);
+    input(&mut b).named("add").process(&sums, |_, s| Ok(Add(s))).named("sink").to("out", Produced::with(Utf8, I64));
+    let table = b
+        .stream("more", Consumed::with(Utf8, I64))
+        .group_by_key()
+        .named("sum")
+        .reduce(|a, b| a + b, Materialized::named("all"));
+    let _ = table.to_stream();
+    let topology = b.build().unwrap();
+    let mut port = MockPort::new(&topology);
+    let mut graphs = [0, 1].map(|sub| topology.task(sub, &mut port).unwrap());
+    let mut punctuated =
+        |sub: usize, node| graphs[sub].punctuate(&mut port, NodeIndex(node), 0, 5).unwrap_err().to_string();
+    for (text, node) in [(punctuated(0, 2), "sink"), (punctuated(1, 4), "sum")] {
+        let said = format!("take an event failed: wrong use of the topology event=`a punctuation` node=`{node}`");
+        assert_eq!(text, said);
+    }
+    let drained = graphs[0].all_drained(&mut port, NodeIndex(1)).unwrap_err().to_string();
+    assert!(drained.contains("event=`that all caches above are drained` node=`add`"), "{drained}");
+}
+
+#[test]
 fn two_processors_share_a_store_and_a_sub_topology() {
     let mut b = Topology::builder();
     let sums = b.key_value_store("sums", Utf8, I64);

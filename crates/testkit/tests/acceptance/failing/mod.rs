@@ -3,9 +3,11 @@
 mod answers;
 mod dead_letters;
 mod finals;
+mod known_again;
 mod random;
 mod refused;
 mod retries;
+mod swallowed;
 
 use std::sync::{Arc, Mutex};
 

@@ -15,10 +15,10 @@ use millpond_topology::{
 use super::{Asked, letters, number};
 use crate::support::{BOTH, assert_names, builder, closure, kvs, pipe, send};
 
-const HANDLER: &str = "production.exception.handler";
+pub(super) const HANDLER: &str = "production.exception.handler";
 const TOPIC: &str = "errors.dead.letter.queue.topic.name";
 /// The client takes it and the broker does not: it is refused when it is flushed.
-const LATE: i64 = 5_000;
+pub(super) const LATE: i64 = 5_000;
 /// The client does not take it.
 const AT_ONCE: i64 = 1_100_000;
 
@@ -41,7 +41,7 @@ fn texts() -> DriverBuilder {
 }
 
 /// Builds a driver whose topic `out` takes no more than a kilobyte.
-fn small_out(builder: DriverBuilder) -> Driver {
+pub(super) fn small_out(builder: DriverBuilder) -> Driver {
     let driver = builder.build().unwrap();
     limit(&driver, "out");
     driver

@@ -12,7 +12,7 @@ use store::BufferValue;
 use self::buffer::{Buffer, Taken, Waiting};
 use self::wait::Due;
 pub(crate) use self::wait::{Room, Wait, WhenFull};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::headers::Header;
 use crate::node::{BuildCx, Event, Node, Outs, TaskCx};
 use crate::port::{Dropped, HeldBack, NodeIndex, Schedule, StoreIndex, Turn};
@@ -213,9 +213,7 @@ impl<K: 'static, V: 'static> Node<Record<K, Change<V>>> for SuppressNode<K, V> {
             Event::Punctuate { .. } => self.silence(cx),
             Event::AllDrained => self.settle(cx),
             Event::LetThrough(turn) => self.let_through(cx, turn),
-            Event::Drained(_) | Event::SettleTimers { .. } => {
-                Err(Error::new(ErrorKind::Topology, "take an event").with("cause", "it is for another node"))
-            }
+            Event::Drained(_) | Event::SettleTimers { .. } => Err(event.refused(&self.name)),
         };
         done.map_err(|e| e.at(&self.name))
     }

@@ -14,7 +14,7 @@ pub(crate) use self::fold::{FoldRef, Merge, SessionAggregate};
 pub(crate) use self::sessions::SessionRows;
 pub(crate) use self::window_rows::WindowRows;
 use crate::dsl::{Closing, EmitStrategy, WindowSpec, millis};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::headers::Headers;
 use crate::node::{BuildCx, Child, Event, Node, Outs, TaskCx};
 use crate::port::{Drained, Dropped, HeldBack, NodeIndex, Schedule, StoreIndex, Turn};
@@ -217,7 +217,7 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
                 Ok(())
             }
             Event::LetThrough(turn) => self.let_through(cx, turn),
-            Event::SettleTimers { .. } | Event::AllDrained => Err(Error::new(ErrorKind::Topology, "take an event")),
+            Event::SettleTimers { .. } | Event::AllDrained => Err(event.refused(&self.name)),
         }
     }
 }
