@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use millpond_topology::{
     BufferConfig, BuildError, Builder, CogroupedStream, Consumed, Deletes, EmitStrategy, Grouped, GroupedStream, I64,
-    Materialized, Nullable, Produced, Repartitioned, SessionWindows, SlidingWindows, Stream, Suppressed, Table,
-    TableKind, TimeWindows, Topology, Upserts, Utf8, Windowed, WindowedStream,
+    Materialized, Nullable, Optimization, Produced, Repartitioned, SessionWindows, SlidingWindows, Stream, Suppressed,
+    Table, TableKind, TimeWindows, Topology, Upserts, Utf8, Windowed, WindowedStream,
 };
 
 use crate::plan::{
@@ -74,8 +74,11 @@ impl Update for Option<i64> {
 }
 
 /// The topology of a plan.
-pub(crate) fn topology(plan: &Plan) -> Result<Topology, BuildError> {
+pub(crate) fn topology(plan: &Plan, optimized: bool) -> Result<Topology, BuildError> {
     let mut builder = Topology::builder();
+    if optimized {
+        builder.optimize(Optimization::ALL);
+    }
     let mut build = Build { builder: &mut builder, plan, nodes: Vec::new(), late: BTreeMap::new() };
     for (step, op) in plan.steps.iter().enumerate() {
         let node = build.op(step, op);

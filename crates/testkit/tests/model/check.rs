@@ -113,6 +113,9 @@ fn candidates(failure: &Failure) -> Vec<(Plan, Vec<Input>, Run)> {
     if let Some(fewer) = without_last_step(plan) {
         candidates.push((fewer, inputs.clone(), run.clone()));
     }
+    if run.optimized {
+        candidates.push((plan.clone(), inputs.clone(), Run { optimized: false, ..run.clone() }));
+    }
     for at in 0..run.breaks.len() {
         let mut fewer = run.clone();
         fewer.breaks.remove(at);
