@@ -9,6 +9,7 @@ use millpond_topology::{
     Table, TableKind, TimeWindows, Topology, Upserts, Utf8, Windowed, WindowedStream,
 };
 
+use crate::draw::END_OF_TIME;
 use crate::plan::{
     Fold, KeyFn, Op, Plan, Pred, RowFold, Shape, StepId, ValueFn, Window, Windows, input_topic, output_topic, row_key,
     store_name,
@@ -100,6 +101,10 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
+    fn repartition(&self, step: StepId, of: StepId) -> Stream<String, i64> {
+        self.stream(of).repartition(Repartitioned::named(format!("r{step}")).key(Utf8).value(I64))
+    }
+
     fn op(&mut self, step: StepId, op: &Op) -> Node {
         match *op {
             Op::Stream => Node::Stream(self.builder.stream(&input_topic(step), Consumed::with(Utf8, I64))),
@@ -117,8 +122,11 @@ impl Build<'_> {
                 Node::Branches(branches) => Node::Stream(branches[nth].take().expect("a branch is taken once")),
                 _ => panic!("step {of} is no split"),
             },
-            Op::Repartition { of } => {
-                Node::Stream(self.stream(of).repartition(Repartitioned::named(format!("r{step}")).key(Utf8).value(I64)))
+            Op::Repartition { of } => Node::Stream(self.repartition(step, of)),
+            Op::Dedup { of, modulus, within } => {
+                let seen = Materialized::named(store_name(step)).key(I64).retention(ms(4 * END_OF_TIME));
+                let id = move |_: &String, v: &i64| v.rem_euclid(modulus);
+                Node::Stream(self.repartition(step, of).dedup_by(id, ms(within), seen))
             }
             Op::ToTable { of, .. } => Node::Upserts(self.stream(of).to_table(self.materialized(step))),
             Op::Aggregate { of, by, fold, .. } => {

@@ -34,7 +34,7 @@ fn op(rng: &mut Rng, steps: &[Op]) -> Option<Op> {
     let (streams, tables, windows) = (of_kind(Kind::Stream), of_kind(Kind::Table), of_kind(Kind::Windows));
     let stream = rng.choice(&streams).copied();
     let table = rng.choice(&[tables, windows].concat()).copied();
-    Some(match rng.u8(0..38) {
+    Some(match rng.u8(0..39) {
         0 => source(rng),
         1..4 => stateless(rng, stream?),
         4 => Op::Merge { left: stream?, right: *rng.choice(&streams)? },
@@ -69,6 +69,7 @@ fn op(rng: &mut Rng, steps: &[Op]) -> Option<Op> {
             let closing: Vec<StepId> = (0..steps.len()).filter(|step| closing(steps, *step).is_some()).collect();
             Op::Suppress { of: *rng.choice(&closing)?, limit: None }
         }
+        37 => Op::Dedup { of: stream?, modulus: rng.i64(1..4), within: rng.i64(1..20) },
         _ => Op::Late { of: (0..steps.len()).rev().find(|step| matches!(steps[*step], Op::Window { .. }))? },
     })
     // A stream that is merged with itself says nothing, and would be one edge twice.
@@ -106,7 +107,7 @@ fn shape(rng: &mut Rng) -> Shape {
 fn cogroup(rng: &mut Rng, streams: &[StepId]) -> Option<Op> {
     let mut input = || Some((*rng.choice(streams)?, rng.bool().then(|| key_fn(rng)), value_fn(rng)));
     let inputs = vec![input()?, input()?];
-    // Each input has a time of its own, which begins anew with the task: so nothing may be late.
+    // Each input has a time of its own, but the store goes by all of them: so nothing may be late.
     let windows = rng.bool().then(|| Windows { shape: shape(rng), grace: 2 * END_OF_TIME });
     let fold = match windows {
         Some(Windows { shape: Shape::Session { .. }, .. }) => Fold::Sum,

@@ -158,6 +158,7 @@ impl Of<'_> {
             Op::Split { of, .. } => self.each(&seen[*of], seen[*of].known, |rec| vec![rec.clone()]),
             Op::Branch { of, nth } => self.branch(&seen[*of], *of, *nth),
             Op::Repartition { of } => self.repartition(&seen[*of], 0),
+            Op::Dedup { of, modulus, within } => self.dedup(&self.repartition(&seen[*of], 0), *modulus, *within),
             Op::ToTable { of, .. } => {
                 let of = self.together(&seen[*of], None, 0);
                 Seen { known: self.updates(of.known.latest()), ..of }
@@ -298,6 +299,20 @@ impl Of<'_> {
         let mut moved = self.each(of, known, |rec| vec![rec.clone()]);
         moved.records = moved.records.into_iter().map(Rec::in_another_task).collect();
         Seen { via, rekeyed: false, ..moved }
+    }
+
+    /// The records that come first: no other of the same key and the same id was let through that is so near in time.
+    fn dedup(&self, of: &Seen, modulus: i64, within: i64) -> Seen {
+        let known = if of.known >= Known::PerKey { of.known } else { Known::Nothing };
+        let id = |rec: &Rec| (rec.key.clone(), rec.value.map(|value| value.rem_euclid(modulus)));
+        let mut first: Vec<Rec> = Vec::new();
+        for rec in &of.records {
+            if !first.iter().any(|other| id(other) == id(rec) && (other.time - rec.time).abs() <= within) {
+                first.push(rec.clone());
+            }
+        }
+        let first = Seen { records: first, ..of.clone() };
+        self.each(&first, known, |rec| vec![rec.clone()])
     }
 
     /// The same records, those of one key in one partition; under another key if one is given.

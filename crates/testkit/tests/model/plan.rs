@@ -53,6 +53,13 @@ pub(crate) enum Op {
     Repartition {
         of: StepId,
     },
+    /// Through a topic; then the first record of each key and of each value but for multiples of a number, if none of the same
+    /// is so near in time.
+    Dedup {
+        of: StepId,
+        modulus: i64,
+        within: i64,
+    },
     ToTable {
         of: StepId,
         cached: bool,
@@ -173,6 +180,7 @@ impl Op {
             | Self::Split { of, .. }
             | Self::Branch { of, .. }
             | Self::Repartition { of }
+            | Self::Dedup { of, .. }
             | Self::ToTable { of, .. }
             | Self::Aggregate { of, .. }
             | Self::FilterRows { of, .. }
