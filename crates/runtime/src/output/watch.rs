@@ -152,8 +152,9 @@ pub(super) struct Contents {
 
 /// Records of an interval where a refused output has not come again, eight times fewer each time that it still does not.
 const SEARCHED: usize = 1 << 12;
-/// After so many such intervals in a row without it, it does not come any more.
-const ENOUGH: u32 = 16;
+/// After so many such intervals in a row without it, it does not come any more. In those of one record all tasks of the worker
+/// have a turn before it is the same one's again.
+const ENOUGH: u32 = 64;
 
 /// An output that was refused.
 struct Known {
@@ -216,5 +217,44 @@ impl Contents {
 
     pub(super) fn take_met(&mut self) -> bool {
         std::mem::take(&mut self.met)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given_up(times: u32) -> Contents {
+        let mut contents = Contents::default();
+        for _ in 0..times {
+            contents.give_up();
+        }
+        contents
+    }
+
+    #[test]
+    fn intervals_become_shorter_as_long_as_no_refused_output_comes_again() {
+        let most: Vec<_> = (0..=8).map(|times| given_up(times).most_records()).collect();
+        assert_eq!(most, [None, None, Some(4096), Some(512), Some(64), Some(8), Some(1), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn they_stay_short_over_commits_until_it_has_come_or_comes_no_more() {
+        let error = broker::Error::new(broker::ErrorKind::Refused, "write a record");
+        let mut contents = given_up(4);
+        contents.remember(7, &error);
+        contents.committed();
+        assert_eq!(contents.most_records(), Some(64));
+        assert!(contents.known(7).is_some(), "it is remembered over commits");
+        assert_eq!(contents.most_records(), None);
+        contents.committed();
+        assert!(contents.known(7).is_none());
+
+        let mut contents = given_up(4);
+        contents.remember(7, &error);
+        (1..ENOUGH).for_each(|_| contents.committed());
+        assert_eq!(contents.most_records(), Some(64));
+        contents.committed();
+        assert!(contents.most_records().is_none() && contents.known(7).is_none());
     }
 }

@@ -137,6 +137,21 @@ fn an_operator_that_can_fail_fails_its_record_alone() {
 }
 
 #[test]
+fn a_grouping_that_can_fail_fails_its_record_alone() {
+    let driver = skipping(|s| {
+        let grouped = Grouped::named("by-parity").key(Utf8).value(I64);
+        s.try_group_by(|_, v| checked(*v).map(|v| (v % 2).to_string()), grouped)
+            .count(Materialized::named("counts"))
+            .to_stream()
+            .to("out", Produced::with(Utf8, I64));
+    });
+    pipe(&driver, &[("a", 1, 0), ("b", 2, 1), ("c", 4, 2), ("a", 3, 3)]);
+    assert_eq!(driver.store("counts", Utf8, I64).all(), kvs(&[("0", 1), ("1", 2)]));
+    assert_eq!(driver.records("by-parity-repartition").len(), 3);
+    assert_eq!(driver.count(Counter::ProcessingSkippedTotal), 1);
+}
+
+#[test]
 fn an_end_that_can_fail_fails_its_record_alone() {
     let seen = Seen::default();
     let done = seen.clone();

@@ -327,6 +327,16 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         self.select_key(f).group_by_key_with(grouped)
     }
 
+    /// As [`Stream::group_by`], with a closure that can fail.
+    pub fn try_group_by<L: 'static>(
+        mut self,
+        f: impl Fn(&K, &V) -> Result<L> + Send + Sync + 'static,
+        grouped: Grouped<L, V>,
+    ) -> GroupedStream<L, V> {
+        self.at.name = grouped.name.clone().or(self.at.name);
+        self.try_select_key(f).group_by_key_with(grouped)
+    }
+
     /// Sends the records through a topic of the library's own, so that equal keys come together in one task.
     pub fn repartition(mut self, options: Repartitioned<K, V>) -> Self {
         let user = options.name.or(self.at.name.take());

@@ -153,6 +153,11 @@ impl<K: 'static, C: Values> StoreView<'_, K, C> {
     }
 
     /// Sets several keys, in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreView::put`]: the rows before the one that is at fault are put. An error that is passed on undoes them with the
+    /// record.
     pub fn put_all(&mut self, rows: impl IntoIterator<Item = (K, C::Value)>) -> Result {
         rows.into_iter().try_for_each(|(key, value)| self.put(&key, &value))
     }
