@@ -60,7 +60,7 @@ impl Schedule {
     }
 
     /// Due for the first time at `start_ms` (milliseconds since 1970), then at whole intervals from it (KIP-1146). If that has
-    /// passed already, the first call is due at once.
+    /// passed already, the first call is due when the clock moves on: by the wall clock a millisecond later.
     #[must_use]
     pub const fn starting_at(self, start_ms: i64) -> Self {
         Self { start_ms: Some(start_ms), ..self }
