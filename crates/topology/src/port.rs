@@ -134,6 +134,9 @@ pub struct Expiry<'a> {
     pub kept: i64,
     /// How many puts were refused because they had expired; a view that is refused one raises it.
     pub refused: &'a mut u64,
+    /// The number of the last put of a window store that retains duplicates, since its task has begun or gone back; 0 for none. A
+    /// view that puts moves it on.
+    pub numbered: &'a mut u32,
     /// The layer over the windowed space of a store that has rows in both (time to live, versions). Window and session
     /// stores have rows in that space only: there it is the layer itself, and this is `None`.
     pub windowed: Option<&'a mut dyn Layer>,
