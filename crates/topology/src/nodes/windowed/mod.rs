@@ -1,6 +1,7 @@
 //! Aggregations of a stream by key and window.
 
 mod fold;
+mod format;
 mod sessions;
 mod sliding;
 mod time;
@@ -9,6 +10,7 @@ mod window_rows;
 use std::sync::Arc;
 
 pub(crate) use self::fold::{FoldRef, Merge, SessionAggregate};
+pub(crate) use self::format::WindowFormat;
 pub(crate) use self::sessions::SessionRows;
 pub(crate) use self::window_rows::WindowRows;
 use crate::dsl::{Closing, EmitStrategy, WindowSpec, millis};
