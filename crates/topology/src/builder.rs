@@ -49,11 +49,13 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// In which format the DSL's tables keep their rows: `dsl.store.format`. To be said before the first source is added.
+    /// In which format the DSL's stores keep their rows: `dsl.store.format`. To be said before the first source is added.
     ///
-    /// With [`StoreFormat::Headers`], a row keeps the headers of its last update; they are in the changelog as well, and results
-    /// that a cache holds back come with them. Versioned tables, those with a time to live, windows and sessions
-    /// keep no headers.
+    /// With [`StoreFormat::Headers`], the rows of tables and aggregations are in the format with headers and have none, as Kafka
+    /// Streams documents it for `HEADERS` (KIP-1285). With [`StoreFormat::LastHeaders`] a row keeps the headers of its last
+    /// update; they are in the changelog as well, and results that a cache holds back come with them. Either format has the
+    /// buffers of suppressions log the headers of old values. Versioned tables and those with a time to live are in the plain
+    /// format always.
     pub fn store_format(&mut self, format: StoreFormat) -> &mut Self {
         let mut graph = self.0.borrow_mut();
         if let Some(first) = graph.nodes.first().map(|node| node.name.clone()) {

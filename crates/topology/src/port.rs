@@ -60,7 +60,7 @@ impl Schedule {
     }
 
     /// Due for the first time at `start_ms` (milliseconds since 1970), then at whole intervals from it (KIP-1146). If that has
-    /// passed already, the first call is due at once.
+    /// passed already, the first call is due when the clock moves on: by the wall clock a millisecond later.
     #[must_use]
     pub const fn starting_at(self, start_ms: i64) -> Self {
         Self { start_ms: Some(start_ms), ..self }
@@ -134,6 +134,9 @@ pub struct Expiry<'a> {
     pub kept: i64,
     /// How many puts were refused because they had expired; a view that is refused one raises it.
     pub refused: &'a mut u64,
+    /// The number of the last put of a window store that retains duplicates, since its task has begun or gone back; 0 for none. A
+    /// view that puts moves it on.
+    pub numbered: &'a mut u32,
     /// The layer over the windowed space of a store that has rows in both (time to live, versions). Window and session
     /// stores have rows in that space only: there it is the layer itself, and this is `None`.
     pub windowed: Option<&'a mut dyn Layer>,

@@ -98,6 +98,7 @@ struct Counter {
     windowed: Flat,
     observed: i64,
     refused: u64,
+    numbered: u32,
     sent: usize,
 }
 
@@ -109,6 +110,7 @@ impl Port for Counter {
             retention: 1_000_000,
             observed: &mut self.observed,
             refused: &mut self.refused,
+            numbered: &mut self.numbered,
             windowed: Some(&mut self.windowed),
             puts: None,
         };

@@ -35,15 +35,16 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// Stream time: due for the first time with the first record. Wall clock: one interval from now. Either: at its start, if
-    /// it has one.
+    /// it has one; by the wall clock once that has moved on, as in Kafka Streams' test driver.
     pub(crate) fn schedule(&mut self, node: NodeIndex, slot: u32, schedule: Schedule, wall: i64) -> TimerId {
         self.last_id += 1;
         let id = TimerId(self.last_id);
         let schedule = Schedule { every_ms: schedule.every_ms.max(1), ..schedule };
         let former = self.former.iter().find(|t| (t.node, t.slot, t.schedule) == (node, slot, schedule));
-        let next = former.map(|t| t.next).or(schedule.start_ms).unwrap_or_else(|| match schedule.by {
-            PunctuationType::StreamTime => 0,
-            PunctuationType::WallClockTime => wall.saturating_add(schedule.every_ms),
+        let next = former.map(|t| t.next).unwrap_or_else(|| match (schedule.by, schedule.start_ms) {
+            (PunctuationType::StreamTime, start) => start.unwrap_or(0),
+            (PunctuationType::WallClockTime, None) => wall.saturating_add(schedule.every_ms),
+            (PunctuationType::WallClockTime, Some(start)) => start.max(wall.saturating_add(1)),
         });
         self.timers.push(Timer { id, node, slot, schedule, next });
         id
@@ -101,8 +102,10 @@ impl Timers {
         let timer = due.min_by_key(|t| (t.next, t.id))?;
         let (id, every) = (timer.id, timer.schedule.every_ms);
         let due = Due { node: timer.node, slot: timer.slot, at: now };
-        let missed = now.saturating_sub(timer.next) / every;
-        match missed.checked_add(1).and_then(|n| n.checked_mul(every)).and_then(|by| timer.next.checked_add(by)) {
+        // The first call may have come late, but calls keep to whole intervals from the start.
+        let begin = timer.schedule.start_ms.unwrap_or(timer.next);
+        let passed = now.saturating_sub(begin) / every;
+        match passed.checked_add(1).and_then(|n| n.checked_mul(every)).and_then(|by| begin.checked_add(by)) {
             Some(next) => timer.next = next,
             // Time has come to its end: it will not be due again.
             None => self.timers.retain(|t| t.id != id),
@@ -142,6 +145,17 @@ mod tests {
         assert_eq!(timers.take_due(STREAM, 23).map(|d| d.at), Some(23));
         assert_eq!(timers.take_due(STREAM, 29), None);
         assert!(timers.take_due(STREAM, 30).is_some());
+    }
+
+    #[test]
+    fn a_start_that_has_passed_is_due_when_the_clock_moves_and_the_rhythm_is_counted_from_it() {
+        let mut timers = Timers::default();
+        timers.schedule(NodeIndex(1), 0, Schedule { start_ms: Some(95), ..every(10, WALL) }, 100);
+        assert_eq!((timers.next_wall(), timers.take_due(WALL, 100)), (Some(101), None));
+        assert_eq!(timers.take_due(WALL, 101).map(|d| d.at), Some(101));
+        assert_eq!(timers.next_wall(), Some(105));
+        assert_eq!(timers.take_due(WALL, 128).map(|d| d.at), Some(128));
+        assert_eq!(timers.next_wall(), Some(135));
     }
 
     #[test]

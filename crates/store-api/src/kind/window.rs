@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::expiring::{Expiring, Keys, Scan, Span, Store};
+use super::expiring::{Expiring, Keys, Scan, Span, Store, next_sequence};
 use crate::schema::{Buckets, Suffix, SuffixKind};
 use crate::{Direction, Result, Row, Space, SpaceMut};
 
@@ -51,13 +51,18 @@ impl std::fmt::Debug for WindowRow<'_> {
 ///
 /// # Duplicates
 ///
-/// A store with duplicates keeps every value that is put for a key and a start, as the joins of two streams need it. Values
-/// are numbered within their key and start: a put looks for the last one and goes on from there. So the numbers survive
-/// restarts, restores and aborted transactions; in Kafka Streams they start over and overwrite rows. Nothing is ever deleted
-/// but by expiry.
+/// A store with duplicates keeps every value that is put for a key and a start, as the joins of two streams need it. A value
+/// has the number of its put, as in Kafka Streams, so that changelogs are alike: the first is 1, and deletes and what has expired
+/// have numbers, too. The caller keeps the number of the last put from one access to the next
+/// ([`Window::numbered_after`], [`Window::numbered`]) and may begin with 0 at any time, such as after a restart: a put looks for
+/// the last value of its key and start, and goes behind that if its number is the greater one. So no value is ever overwritten;
+/// in Kafka Streams they are after a restart. Nothing is ever deleted but by expiry.
+///
+/// Numbers begin anew after 2³¹ puts. Values of one key and start that were put before and after that may come in another order.
 pub struct Window<'a, S: ?Sized> {
     rows: Expiring<'a, S>,
     duplicates: bool,
+    numbered: u32,
 }
 
 impl<S: ?Sized> std::fmt::Debug for Window<'_, S> {
@@ -85,6 +90,18 @@ impl<S: ?Sized> Window<'_, S> {
         self
     }
 
+    /// The number of the last put of a store with duplicates; 0, which a new view has, for none.
+    #[must_use]
+    pub fn numbered_after(mut self, number: u32) -> Self {
+        self.numbered = number;
+        self
+    }
+
+    /// The number of the last put, for the next view.
+    pub fn numbered(&self) -> u32 {
+        self.numbered
+    }
+
     /// Ends the view, and gives the buffer back.
     pub fn into_buffer(mut self) -> Vec<u8> {
         std::mem::take(self.rows.buffer())
@@ -104,7 +121,7 @@ impl<'a, S: Space + ?Sized> Window<'a, S> {
     pub fn new(space: &'a mut S, store: u16, retention: i64, duplicates: bool, now: i64) -> Self {
         let kind = if duplicates { SuffixKind::Sequence } else { SuffixKind::Time };
         let store = Store { number: store, kind, buckets: Buckets::new(retention) };
-        Self { rows: Expiring::new(space, store, now), duplicates }
+        Self { rows: Expiring::new(space, store, now), duplicates, numbered: 0 }
     }
 
     /// The value of a key in the window that begins at `start`; of duplicates the one that was put last.
@@ -176,18 +193,21 @@ impl<'a, S: Space + ?Sized> Window<'a, S> {
 
 impl<S: SpaceMut + ?Sized> Window<'_, S> {
     /// Sets the value of a key in the window that begins at `start`, or deletes it (`None`), or adds a value where the store
-    /// keeps duplicates; deleting does nothing there.
+    /// keeps duplicates; deleting does nothing there but use up a number.
     ///
     /// Answers false if the row has expired: then nothing is written, and the caller counts a dropped record.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for the 2³¹st duplicate of one key and start.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if 2³¹ duplicates of one key and start are there.
     pub fn put(&mut self, key: &[u8], start: i64, value: Option<&[u8]>) -> Result<bool> {
+        if !self.duplicates {
+            return self.rows.put(key, Suffix::Time(start), value);
+        }
+        self.numbered = next_sequence(self.numbered);
         match value {
-            Some(value) if self.duplicates => self.rows.push(key, start, value),
-            None if self.duplicates => Ok(true),
-            value => self.rows.put(key, Suffix::Time(start), value),
+            Some(value) => self.rows.push(key, start, self.numbered, value),
+            None => Ok(true),
         }
     }
 }

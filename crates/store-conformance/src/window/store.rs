@@ -1,4 +1,4 @@
-//! A window store under test: makes a view for each access and keeps the observed time between them.
+//! A window store under test: makes a view for each access and keeps between them what is observed and numbered.
 
 use std::cell::Cell;
 
@@ -17,11 +17,12 @@ pub(crate) struct Store {
     pub(crate) retention: i64,
     pub(crate) duplicates: bool,
     pub(crate) now: i64,
+    pub(crate) numbered: u32,
 }
 
 impl Store {
     pub(crate) fn new(number: u16, retention: i64) -> Self {
-        Self { number, retention, duplicates: false, now: i64::MIN }
+        Self { number, retention, duplicates: false, now: i64::MIN, numbered: 0 }
     }
 
     pub(crate) fn with_duplicates(number: u16, retention: i64) -> Self {
@@ -36,10 +37,11 @@ impl Store {
     ) -> T {
         let (mut body, mut answer) = (Some(body), None);
         subject.with(&mut |space| {
-            let mut view = Window::new(space, self.number, self.retention, self.duplicates, self.now);
+            let view = Window::new(space, self.number, self.retention, self.duplicates, self.now);
+            let mut view = view.numbered_after(self.numbered);
             let body = body.take().expect("`with` calls once");
             answer = Some(body(&mut view));
-            self.now = view.observed();
+            (self.now, self.numbered) = (view.observed(), view.numbered());
         });
         answer.expect("`with` calls once")
     }

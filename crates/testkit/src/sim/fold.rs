@@ -43,6 +43,19 @@ fn windowed_row(kind: Kind, key: &[u8]) -> Outcome<(String, i64)> {
     Ok((format!("{}@{start}{number}", text(key)), start))
 }
 
+/// Duplicates, each with its place among those of its key and start. Their numbers count all puts since their task has begun.
+fn by_place(rows: Shown) -> Shown {
+    let mut numbered: BTreeMap<String, BTreeMap<u32, i64>> = BTreeMap::new();
+    for (row, value) in rows {
+        let (place, number) = row.rsplit_once('#').unwrap_or((&row, ""));
+        numbered.entry(place.to_owned()).or_default().insert(number.parse().unwrap_or(0), value);
+    }
+    let places = |(row, values): (String, BTreeMap<u32, i64>)| {
+        (1..).zip(values.into_values()).map(move |(place, value)| (format!("{row}#{place}"), value)).collect::<Vec<_>>()
+    };
+    numbered.into_iter().flat_map(places).collect()
+}
+
 /// A row of a store with a time to live.
 fn stamped_row(key: &str, timestamp: i64) -> String {
     format!("{key}@{timestamp}")
@@ -247,7 +260,8 @@ impl World {
             }
             // Duplicates of records that were processed twice are there twice.
             if store.kind != Kind::Duplicates || self.exactly_once() {
-                let decided = seen.rows.into_iter().filter(|(row, _)| expected.decides(store, row)).collect();
+                let rows = if store.kind == Kind::Duplicates { by_place(seen.rows) } else { seen.rows };
+                let decided = rows.into_iter().filter(|(row, _)| expected.decides(store, row)).collect();
                 self.compare(&of(), &decided, &expected.certain)?;
             }
         }

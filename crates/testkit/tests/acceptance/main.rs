@@ -22,6 +22,7 @@ mod restart;
 mod reuse;
 mod sessions;
 mod sliding;
+mod store_format;
 mod stores;
 mod streams;
 mod support;

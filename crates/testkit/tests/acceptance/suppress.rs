@@ -410,8 +410,12 @@ fn time_goes_on_without_records_if_that_is_asked_for() {
 /// Where stores keep headers, the changelog says beside an old value what stood before it. The bytes are Kafka Streams'.
 #[test]
 fn the_changelog_keeps_the_headers_of_old_values() {
+    [StoreFormat::Headers, StoreFormat::LastHeaders].into_iter().for_each(headers_of_old_values);
+}
+
+fn headers_of_old_values(format: StoreFormat) {
     let driver = builder(|b| {
-        b.store_format(StoreFormat::Headers);
+        b.store_format(format);
         suppressed(b, 5, BufferConfig::unbounded());
     })
     .build()

@@ -1,4 +1,4 @@
-//! Tables that keep the versions of their rows, tables whose rows have a time to live, and tables that keep headers.
+//! Tables that keep the versions of their rows, and tables whose rows have a time to live.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,9 +6,8 @@ use std::time::Duration;
 use millpond_runtime::Counter;
 use millpond_testkit::Driver;
 use millpond_topology::{
-    Builder, Consumed, Deletes, Grouped, Headers, I64, Json, Materialized, Nullable, ProblemKind, Produced, Record,
-    StoreFormat, StoreRef, StoreType, Table, TimestampedKeyValue, TimestampedKeyValueWithHeaders, Topology,
-    TtlKeyValue, Utf8, Versioned,
+    Builder, Consumed, Deletes, Grouped, I64, Json, Materialized, Nullable, ProblemKind, Produced, Record, StoreFormat,
+    StoreRef, StoreType, Table, Topology, TtlKeyValue, Utf8, Versioned,
 };
 
 use crate::support::{BOTH, builder, closure, driver, kvs, pipe, topology};
@@ -24,7 +23,7 @@ fn versioned(b: &mut Builder) -> Rows {
     b.table_materialized("in", Consumed::with(Utf8, Utf8), kept)
 }
 
-fn count_by_value(rows: Rows) {
+pub(crate) fn count_by_value(rows: Rows) {
     rows.group_by(|_, v| (v, ()), Grouped::with(Utf8, Json::<()>::default()))
         .count(Materialized::named("counts"))
         .to_stream()
@@ -201,52 +200,6 @@ fn what_lies_behind_a_table_with_a_time_to_live_does_not_know_what_is_gone() {
     let x = |at| (Some("x".to_owned()), at);
     assert_eq!(told(&driver), [x(0), (None, 50), x(200)], "at 400 the row was gone, so there was none to delete");
     assert_eq!(driver.store("counts", Utf8, I64).all(), kvs(&[("x", 1), ("y", 2)]), "nor to take off");
-}
-
-/// With one header.
-fn header(value: &'static str) -> Headers {
-    let mut headers = Headers::new();
-    headers.add("h", value);
-    headers
-}
-
-#[test]
-fn tables_keep_headers_if_the_format_says_so() {
-    for cache in [0, 1 << 20] {
-        let driver = builder(|b| {
-            b.store_format(StoreFormat::Headers);
-            let rows = b.table_materialized("in", Consumed::with(Utf8, Utf8), Materialized::named("rows"));
-            assert!(rows.store::<TimestampedKeyValueWithHeaders<String, String>>().is_some());
-            assert!(rows.store::<TimestampedKeyValue<String, String>>().is_none());
-            rows.clone().to_stream().to("out", Produced::default());
-            count_by_value(rows);
-        })
-        .caching(cache)
-        .build()
-        .unwrap();
-        let kinds =
-            |name: &str| driver.store(name, Utf8, Utf8).raw().into_iter().map(|(_, k, v)| (k, v)).collect::<Vec<_>>();
-        let input = driver.input("in", Utf8, Utf8);
-        input.pipe_with("k", "a", 1, header("1")).unwrap();
-        input.pipe_with("k", "b", 2, header("2")).unwrap();
-        let stored = kinds("rows");
-        assert_eq!(stored, [(b"k".to_vec(), b"\x0a\x02\x02h\x022\0\0\0\0\0\0\0\x02b".to_vec())]);
-        assert_eq!(driver.store("rows", Utf8, Utf8).get_with_timestamp("k"), Some(("b".to_owned(), 2)));
-        for topic in ["out", "rows-changelog"] {
-            let headers: Vec<_> = driver.records(topic).into_iter().map(|r| without_cut(r.headers)).collect();
-            assert_eq!(headers, [header("1"), header("2")], "{topic}, cache {cache}");
-        }
-        let counts: Vec<_> = driver.records("counts").into_iter().map(|r| without_cut(r.headers)).collect();
-        assert_eq!(counts, [header("1"), header("2"), header("2")]);
-        driver.restart_without_state().unwrap();
-        assert_eq!(kinds("rows"), stored);
-        input.delete("k", 3).unwrap();
-        assert!(driver.store("rows", Utf8, Utf8).all().is_empty());
-    }
-}
-
-fn without_cut(headers: Headers) -> Headers {
-    headers.iter().filter(|h| &*h.name != "__cut").cloned().collect()
 }
 
 /// The mistakes of a topology.

@@ -53,14 +53,6 @@ pub(crate) struct Topology {
     pub(crate) ops: Vec<Line>,
 }
 
-impl Topology {
-    /// Something in it expires by what is put: Kafka Streams logs what it does not keep.
-    pub(crate) fn expires(&self) -> bool {
-        let has_history = |line: &Line| line.kept.as_ref().is_some_and(|kept| kept.history_ms.is_some());
-        self.stores.iter().any(Store::expires) || self.ops.iter().any(has_history)
-    }
-}
-
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
@@ -172,10 +164,6 @@ impl Store {
             Self::Window(s) | Self::TimestampedWindow(s) | Self::HeadersWindow(s) => &s.name,
             Self::Session(s) | Self::HeadersSession(s) => &s.name,
         }
-    }
-
-    fn expires(&self) -> bool {
-        !matches!(self, Self::Kv { .. } | Self::TimestampedKv { .. } | Self::HeadersKv { .. })
     }
 }
 

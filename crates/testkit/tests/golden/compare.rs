@@ -1,24 +1,34 @@
 //! Comparisons, with the freedoms that `behaviour/README.md` gives and no others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use millpond_store_api::{AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders};
 use millpond_testkit::Driver;
-use millpond_topology::{Error, InternalTopicKind, Result, Serde as _, StoreType, Topology};
+use millpond_topology::{Error, InternalTopicKind, Result, Serde as _, StoreDef, StoreType, Topology};
 
 use crate::case::{AsOf, Contents, KvRow, Output, RawRecord, Row, Step, StoreRows, Version, Versions};
+use crate::easings::Easing;
 use crate::expiry::Expiry;
 use crate::hex::{hex, unhex};
 use crate::value::{Cell, Dynamic, Key, KeyKind, Kind, Val, nullable};
 
-/// All that was found.
+/// All that was found, and which easings had something to change.
 #[derive(Default)]
-pub(crate) struct Differences(String);
+pub(crate) struct Differences {
+    text: String,
+    easings: BTreeSet<Easing>,
+}
 
 impl Differences {
     pub(crate) fn say(&mut self, what: impl fmt::Display) {
-        let _ = writeln!(self.0, "    {what}");
+        let _ = writeln!(self.text, "    {what}");
+    }
+
+    pub(crate) fn ease(&mut self, easing: Easing, changes: bool) {
+        if changes {
+            self.easings.insert(easing);
+        }
     }
 
     /// What was expected, and what came, line by line; lines that are not on the other side are marked.
@@ -27,15 +37,15 @@ impl Differences {
         let (expected, got) = (lines(expected), lines(got));
         self.say(place);
         for (title, side, other) in [("expected", &expected, &got), ("got", &got, &expected)] {
-            let _ = writeln!(self.0, "      {title}{}", if side.is_empty() { " nothing" } else { "" });
+            let _ = writeln!(self.text, "      {title}{}", if side.is_empty() { " nothing" } else { "" });
             for line in side {
-                let _ = writeln!(self.0, "      {} {line}", if other.contains(line) { ' ' } else { '*' });
+                let _ = writeln!(self.text, "      {} {line}", if other.contains(line) { ' ' } else { '*' });
             }
         }
     }
 
-    pub(crate) fn text(self) -> String {
-        self.0
+    pub(crate) fn into_parts(self) -> (String, BTreeSet<Easing>) {
+        (self.text, self.easings)
     }
 }
 
@@ -107,14 +117,18 @@ fn key_of(row: &str) -> &str {
     row.split(['[', '=']).next().unwrap_or_default()
 }
 
-/// How many bytes stand behind the key in this topic's keys: those of a window or session.
-pub(crate) fn tail_of_keys(topology: &Topology, topic: &str) -> usize {
-    let found = topology.internal_topics().iter().find(|t| t.topic.full_name("app") == topic);
-    let kind = match found.map(|topic| topic.kind) {
-        Some(InternalTopicKind::Changelog(at)) => topology.stores().get(at.0 as usize).map(|store| store.kind),
+/// The store whose changelog a topic is.
+pub(crate) fn store_of<'a>(topology: &'a Topology, topic: &str) -> Option<&'a StoreDef> {
+    let found = topology.internal_topics().iter().find(|t| t.topic.full_name("app") == topic)?;
+    match found.kind {
+        InternalTopicKind::Changelog(at) => topology.stores().get(at.0 as usize),
         _ => None,
-    };
-    match kind {
+    }
+}
+
+/// How many bytes stand behind the key in the keys of a changelog: those of a window or session.
+pub(crate) fn tail_of_keys(store: Option<&StoreDef>) -> usize {
+    match store.map(|store| store.kind) {
         Some(StoreType::Window | StoreType::TimestampedWindow | StoreType::TimestampedWindowWithHeaders) => 12,
         Some(StoreType::Session | StoreType::SessionWithHeaders) => 16,
         _ => 0,
@@ -167,24 +181,6 @@ pub(crate) fn internal(
     }
 }
 
-/// As [`internal`], of stores whose rows expire: Kafka Streams logs what has expired already, and we do not.
-pub(crate) fn without_expired(
-    topic: &str,
-    expected: &[RawRecord],
-    got: &[RawRecord],
-    tail: usize,
-    found: &mut Differences,
-) {
-    let expected_parts = by_key(expected, |record| inner_key(record, tail));
-    let among = |(key, got): (Option<String>, Vec<&RawRecord>)| {
-        let mut expected = expected_parts.get(&key).into_iter().flatten();
-        got.iter().all(|got| expected.any(|expected| same_raw(expected, got)))
-    };
-    if !by_key(got, |record| inner_key(record, tail)).into_iter().all(among) {
-        found.sides(&format!("records of `{topic}`, expired ones aside"), expected, got);
-    }
-}
-
 /// What a store holds: rows of one key in order.
 pub(crate) fn store(
     driver: &Driver,
@@ -213,23 +209,26 @@ pub(crate) fn store(
         Contents::Rows(StoreRows::Window(rows) | StoreRows::Session(rows)) => Some(rows.clone()),
     };
     let Some(expected) = rows else { return found.say(format!("{place} is that of a join")) };
-    let expected = expiry.map_or(expected.clone(), |expiry| expiry.rows(expected));
     let def = topology.store_index(name).and_then(|at| topology.stores().get(at.0 as usize));
     let bytes = |hex: &Option<String>| hex.as_ref().and_then(|hex| unhex(hex));
     let read = def.ok_or_else(|| Error::other("there is no such store"));
-    let expected = match def.and_then(|def| def.retention.map(|retention| (def.kind, retention))) {
+    let golden = expected.clone();
+    let expected = expiry.map_or(expected.clone(), |expiry| expiry.rows(expected));
+    let (expected, easing) = match def.and_then(|def| def.retention.map(|retention| (def.kind, retention))) {
         Some((kind, retention)) if retention.by_puts && !logged.is_empty() => {
-            alive(expected, kind, retention.gone_after(), key, logged)
+            (alive(expected, kind, retention.gone_after(), key, logged), Easing::Expired)
         }
-        // A record that fails has no effect (D14); Kafka Streams' store has its write, and its changelog has not.
         Some(_) | None if driver.tasks().is_empty() && !logged.is_empty() => {
             let records = logged.iter().map(|r| (bytes(&r.key_hex), bytes(&r.value_hex), r.ts.unwrap_or_default()));
-            def.and_then(|def| fold(def.kind, (key, value), records).ok()).unwrap_or(expected)
+            let folded = def.and_then(|def| fold(def.kind, (key, value), records).ok());
+            (folded.unwrap_or(expected), Easing::FailedRecord)
         }
-        _ => expected,
+        _ => (expected, Easing::Expired),
     };
+    let key_of = |row: &Row| row.key.inner().clone();
+    found.ease(easing, !same(&golden, &expected, key_of, |a, b| a == b));
     match read.and_then(|def| read_rows(driver, name, def.kind, (key, value))) {
-        Ok(got) if same(&expected, &got, |row| row.key.inner().clone(), |a, b| a == b) => {}
+        Ok(got) if same(&expected, &got, key_of, |a, b| a == b) => {}
         Ok(got) => found.sides(&place, &expected, &got),
         Err(e) => found.say(format!("{place} cannot be read: {e:?}")),
     }

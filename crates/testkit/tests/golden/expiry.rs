@@ -1,11 +1,55 @@
-//! What stores that commands are run against have let go of.
+//! What stores have let go of: [`Easing::Expired`], where commands are run against a store, [`Easing::ExpiredPuts`] and
+//! [`Easing::DuplicatesStay`].
 //!
 //! In Kafka Streams a store's rows expire by the greatest time that was put into it, and caches and engines show some that have.
 //! Here they expire by that or the task's stream time, whichever is later, and no row that has is shown. So what a case expects
 //! is expected without those rows; nothing else about it changes.
 
-use crate::case::{self, Row, Step};
+use millpond_topology::{InternalTopic, InternalTopicKind, StoreDef, StoreIndex, StoreType, Topology};
+
+use crate::case::{self, RawRecord, Row, Step};
+use crate::compare::tail_of_keys;
+use crate::hex::unhex;
 use crate::value::Val;
+
+/// The records of a store's changelog that we write as well; and how many are left out because they had expired when they were
+/// put.
+pub(crate) fn puts(store: &StoreDef, records: &[RawRecord]) -> (Vec<RawRecord>, usize) {
+    // Windows of aggregations are not put when they are closed, in Kafka Streams neither.
+    let Some(retention) = store.retention.filter(|retention| !retention.by_puts) else { return (records.to_vec(), 0) };
+    let does_something = |record: &&RawRecord| !retention.duplicates || record.value_hex.is_some();
+    let records: Vec<_> = records.iter().filter(does_something).collect();
+    // A version is there as long as it is exactly as old as the history.
+    let is_versioned = store.kind == StoreType::VersionedKeyValue;
+    let gone_after = retention.gone_after().saturating_add(i64::from(is_versioned));
+    let mut now = -1;
+    let is_kept = |record: &&&RawRecord| {
+        let put_at = record.ts.unwrap_or(now);
+        let time = time_of_key(record, tail_of_keys(Some(store))).unwrap_or(put_at);
+        now = now.max(put_at).max(time);
+        time > now.saturating_sub(gone_after)
+    };
+    let kept: Vec<_> = records.iter().filter(is_kept).map(|record| (*record).clone()).collect();
+    let expired = records.len() - kept.len();
+    (kept, expired)
+}
+
+/// Whether all puts that are refused are in golden changelogs.
+pub(crate) fn is_told_by_changelogs(topology: &Topology) -> bool {
+    let is_logged = |at: usize| {
+        let is_its_own = |topic: &InternalTopic| topic.kind == InternalTopicKind::Changelog(StoreIndex(at as u32));
+        topology.internal_topics().iter().any(is_its_own)
+    };
+    let expiring = || topology.stores().iter().enumerate().filter_map(|(at, store)| Some((at, store.retention?)));
+    expiring().next().is_some() && expiring().all(|(at, retention)| !retention.by_puts && is_logged(at))
+}
+
+/// The start of a window, the end of a session.
+fn time_of_key(record: &RawRecord, tail: usize) -> Option<i64> {
+    let key = unhex(record.key_hex.as_ref()?)?;
+    let tail = key.get(key.len().checked_sub(tail)?..)?;
+    tail.first_chunk().map(|time| i64::from_be_bytes(*time))
+}
 
 /// The time of a window or session store.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! The topologies, inputs and outputs of Kafka Streams 4.4 (`behaviour/README.md`), in the driver.
 //!
 //! There is a test for each file of cases, which closes with a line that counts what passed, failed and waits for what is not
-//! there yet. `MILLPOND_GOLDEN=DIR` takes other files of the same shape: `DIR/behaviour/*.json` or `DIR/*.json`, and
+//! there yet; and of what passed, how much did so by a reading of ours or by one of the `easings`. `MILLPOND_GOLDEN=DIR` takes other files of the same shape: `DIR/behaviour/*.json` or `DIR/*.json`, and
 //! `DIR/topics.json`.
 
 #![expect(clippy::expect_used, reason = "a test stops where its own files cannot be read")]
@@ -10,6 +10,7 @@ mod build;
 mod case;
 mod commands;
 mod compare;
+mod easings;
 mod expiry;
 mod finals;
 mod functions;
@@ -21,6 +22,7 @@ mod run;
 mod topics;
 mod value;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use case::Group;
@@ -56,9 +58,14 @@ fn behaviour(file: &str) {
 fn close(test: &str, outcomes: &[(String, Outcome)]) {
     let mut failures = String::new();
     let (mut passed, mut failed, mut waiting) = (0, 0, 0);
+    let (mut by_hand, mut eased) = (0, BTreeMap::<_, usize>::new());
     for (name, outcome) in outcomes {
         match outcome {
-            Outcome::Passed => passed += 1,
+            Outcome::Passed(help) => {
+                passed += 1;
+                by_hand += usize::from(help.by_hand);
+                help.easings.iter().for_each(|easing| *eased.entry(*easing).or_default() += 1);
+            }
             Outcome::Waiting(why) => {
                 waiting += 1;
                 println!("{test}: `{name}` waits for {why}");
@@ -72,7 +79,8 @@ fn close(test: &str, outcomes: &[(String, Outcome)]) {
     if !failures.is_empty() {
         println!("{failures}");
     }
-    println!("{test}: {passed} passed, {failed} failed, {waiting} waiting");
+    let eased: String = eased.iter().map(|(easing, cases)| format!(", {cases} eased ({})", easing.name())).collect();
+    println!("{test}: {passed} passed, {failed} failed, {waiting} waiting; {by_hand} by a reading{eased}");
     assert!(failed == 0, "{failed} of {} cases failed", outcomes.len());
 }
 

@@ -18,6 +18,7 @@ pub(crate) struct Reading {
     /// By step: what comes out. An error that the case expects there is none then.
     #[serde(default)]
     pub(crate) steps: BTreeMap<usize, Vec<Output>>,
+    /// By store, and by topic: those that are not named are as the case has them.
     pub(crate) stores: Option<BTreeMap<String, Contents>>,
     pub(crate) internal: Option<BTreeMap<String, Vec<RawRecord>>>,
 }

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millpond_runtime::Result;
+use millpond_runtime::{Counter, Result};
 use millpond_store_mem::MemEngine;
 use millpond_testkit::{Driver, OutputTopic, RawRecord};
-use millpond_topology::{ByteArray, Header, Nullable, Serde as _, Topology};
+use millpond_topology::{ByteArray, Header, Nullable, Serde as _, StoreType, Topology};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
 
 use crate::build::{Built, Formats, Stop, build};
 use crate::case::{self, Case, Output, Step};
 use crate::compare::{self, Differences};
-use crate::expiry::Expiry;
-use crate::finals::{self, Finals};
+use crate::easings::{Easing, Help};
+use crate::expiry::{self, Expiry};
+use crate::finals::Finals;
 use crate::hex::{hex, unhex};
 use crate::readings::{Reading, reading};
 use crate::value::{Cell, Key, Kind, Val, nullable};
 
 pub(crate) enum Outcome {
-    Passed,
+    Passed(Help),
     /// Every difference.
     Failed(String),
     Waiting(&'static str),
@@ -52,12 +53,16 @@ fn run_case(group: &str, case: &Case) -> Outcome {
     }
     let has_right = reading.is_some() || case.steps.iter().any(|step| step.right_out.is_some());
     let mut all = String::new();
+    let mut help = Help { by_hand: reading.is_some(), ..Help::default() };
     for way in [Way::Disk, Way::Memory] {
         // A topology belongs to one driver, as its stores do.
         let built = match build(&case.topology) {
             Ok(built) => built,
             Err(Stop::Waits(why)) => return Outcome::Waiting(why),
-            Err(Stop::Refused) if case.build_error.is_some() => return Outcome::Passed,
+            Err(Stop::Refused) if case.build_error.is_some() => {
+                help.easings.insert(Easing::NotSayable);
+                return Outcome::Passed(help);
+            }
             Err(Stop::Refused) => return Outcome::Failed("it cannot be said\n".into()),
             Err(Stop::Broken(why)) => return Outcome::Failed(format!("the case is not understood: {why}\n")),
         };
@@ -69,14 +74,17 @@ fn run_case(group: &str, case: &Case) -> Outcome {
             (Err(error), None) => format!("it cannot be built: {error}\n"),
             (Ok(topology), None) => {
                 let finals = Finals::of(&case.topology, &case.steps);
-                Run { case, reading: &reading, formats: &formats, finals }.differences(topology, way)
+                let run = Run { case, reading: &reading, formats: &formats, finals };
+                let (told, easings) = run.differences(topology, way).into_parts();
+                help.easings.extend(easings);
+                told
             }
         };
         if !told.is_empty() {
             all.push_str(&format!("  {way:?}:\n{told}"));
         }
     }
-    if all.is_empty() { Outcome::Passed } else { Outcome::Failed(all) }
+    if all.is_empty() { Outcome::Passed(help) } else { Outcome::Failed(all) }
 }
 
 /// A case, and how its bytes are read.
@@ -89,7 +97,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// All differences in one way.
-    fn differences(&self, topology: Topology, way: Way) -> String {
+    fn differences(&self, topology: Topology, way: Way) -> Differences {
         let mut found = Differences::default();
         match self.driver(topology.clone(), way) {
             Ok(driver) => {
@@ -100,7 +108,7 @@ impl Run<'_> {
             }
             Err(e) => found.say(format!("it does not start: {}", e.chain())),
         }
-        found.text()
+        found
     }
 
     fn driver(&self, topology: Topology, way: Way) -> Result<Driver> {
@@ -140,11 +148,13 @@ impl Run<'_> {
         for (at, step) in self.case.steps.iter().enumerate() {
             let done = self.take(driver, step);
             let got = self.read(&outputs, found);
-            let mut accepted = self.accepted(at, step);
+            let mut accepted = self.accepted(at, step, found);
             if let Some(expiry) = expiry
                 && let Some(command) = expiry.observe(step)
             {
+                let golden = accepted.clone();
                 accepted.iter_mut().flatten().for_each(|output| without_gone(expiry, command, output));
+                found.ease(Easing::Expired, accepted != golden);
             }
             let wants_error = step.error.is_some() && step.right_out.is_none() && self.by_hand(at).is_none();
             match (&done, wants_error) {
@@ -205,15 +215,18 @@ impl Run<'_> {
     }
 
     /// What may come out.
-    fn accepted(&self, at: usize, step: &Step) -> Vec<Vec<Output>> {
+    fn accepted(&self, at: usize, step: &Step, found: &mut Differences) -> Vec<Vec<Output>> {
         if let Some(by_hand) = self.by_hand(at) {
             return vec![by_hand.clone()];
         }
-        let out = || self.finals.as_ref().map_or_else(|| step.out.clone(), |finals| finals.outputs(at, step));
         match &step.right_out {
             Some(right) if self.case.tolerable => vec![right.clone(), step.out.clone()],
             Some(right) => vec![right.clone()],
-            None => vec![out()],
+            None => {
+                let out = self.finals.as_ref().and_then(|finals| finals.outputs(at)).unwrap_or(&step.out);
+                found.ease(Easing::LaterFinals, *out != step.out);
+                vec![out.clone()]
+            }
         }
     }
 
@@ -223,7 +236,7 @@ impl Run<'_> {
         if self.case.java_deviates && by_hand.is_none() {
             return;
         }
-        for (name, contents) in by_hand.unwrap_or(&self.case.stores) {
+        for (name, contents) in laid_over(&self.case.stores, by_hand) {
             let Some(format) = self.formats.stores.get(name).copied() else {
                 found.say(format!("there is no store `{name}`"));
                 continue;
@@ -240,31 +253,58 @@ impl Run<'_> {
         if self.case.java_deviates && by_hand.is_none() {
             return;
         }
-        let expected = by_hand.unwrap_or(&self.case.internal);
+        let expected = laid_over(&self.case.internal, by_hand);
         let ours = internal_topics(topology);
         for topic in expected.keys().filter(|topic| !ours.contains(topic)) {
             found.say(format!("there is no internal topic `{topic}`"));
         }
+        let mut expired_puts = 0;
         for topic in &ours {
             let got: Vec<_> = driver.records(topic).iter().map(raw).collect();
-            let expected = expected.get(topic).map_or(&[][..], Vec::as_slice);
-            let tail = compare::tail_of_keys(topology, topic);
-            let of_finals = self.finals.as_ref().filter(|_| by_hand.is_none() && finals::is_of_buffer(topology, topic));
-            if let Some(finals) = of_finals {
-                let ends = boundaries.get(topic).map_or(&[][..], Vec::as_slice);
-                if let Some(expected) = finals.logged(expected) {
-                    compare::internal((topic, ends), &expected, &got, tail, found);
+            let expected = expected.get(topic).map_or(&[][..], |records| records.as_slice());
+            let ends = boundaries.get(topic).map_or(&[][..], Vec::as_slice);
+            let store = compare::store_of(topology, topic);
+            let tail = compare::tail_of_keys(store);
+            match (store, &self.finals) {
+                _ if by_hand.is_some_and(|by_hand| by_hand.contains_key(topic)) => {
+                    compare::internal((topic, ends), expected, &got, tail, found);
                 }
-                continue;
+                (Some(store), Some(finals)) if store.kind == StoreType::SuppressionBuffer => {
+                    let ends = if finals.are_later() { &[][..] } else { ends };
+                    compare::internal(
+                        (topic, ends),
+                        &finals.logged(expected, found),
+                        &finals.made_once(&got),
+                        tail,
+                        found,
+                    );
+                }
+                (Some(store), _) => {
+                    let (puts, expired) = expiry::puts(store, expected);
+                    expired_puts += expired;
+                    found.ease(Easing::ExpiredPuts, expired > 0);
+                    found.ease(Easing::DuplicatesStay, puts.len() + expired < expected.len());
+                    compare::internal((topic, ends), &puts, &got, tail, found);
+                }
+                (None, _) => compare::internal((topic, ends), expected, &got, tail, found),
             }
-            if by_hand.is_none() && self.case.topology.expires() {
-                compare::without_expired(topic, expected, &got, tail, found);
-            } else {
-                let ends = boundaries.get(topic).map_or(&[][..], Vec::as_slice);
-                compare::internal((topic, ends), expected, &got, tail, found);
+        }
+        if by_hand.is_none() && expiry::is_told_by_changelogs(topology) {
+            // What nodes drop on purpose is counted there as well.
+            let refused = driver.count(Counter::DroppedRecordsTotal) - driver.count(Counter::DroppedByNodeTotal);
+            if refused != expired_puts as u64 {
+                found.say(format!("{expired_puts} puts had expired, and {refused} were refused"));
             }
         }
     }
+}
+
+/// What a case says, with what we say of the same name instead.
+fn laid_over<'a, T>(
+    case: &'a BTreeMap<String, T>,
+    by_hand: Option<&'a BTreeMap<String, T>>,
+) -> BTreeMap<&'a String, &'a T> {
+    case.iter().chain(by_hand.into_iter().flatten()).collect()
 }
 
 fn without_gone(expiry: &Expiry, command: &str, output: &mut Output) {

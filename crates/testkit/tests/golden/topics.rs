@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::build::{Stop, build};
+use crate::easings::Help;
 use crate::run::Outcome;
 
 #[derive(Deserialize)]
@@ -94,7 +95,7 @@ fn run(json: &Json) -> (String, Outcome) {
 }
 
 fn outcome(differences: &[String]) -> Outcome {
-    if differences.is_empty() { Outcome::Passed } else { Outcome::Failed(differences.concat()) }
+    if differences.is_empty() { Outcome::Passed(Help::default()) } else { Outcome::Failed(differences.concat()) }
 }
 
 fn differences(case: &Case, topology: &Topology) -> Vec<String> {

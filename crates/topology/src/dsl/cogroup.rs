@@ -20,7 +20,6 @@ use crate::nodes::{
 use crate::problem::ProblemKind;
 use crate::record::{Change, Record};
 use crate::serde::{AnySerde, Coder, Windowed};
-use crate::store::{Plain, Serdes, Stamped, WindowSerdes};
 
 /// Grouped streams whose records go into one aggregate; [`GroupedStream::cogroup`] makes it.
 ///
@@ -189,9 +188,9 @@ impl<K: Clone + 'static, A: 'static> WindowedCogroup<K, A> {
         let initializer: Initializer<A> = Arc::new(initializer);
         let parents = inputs.into_iter().zip(names.inputs);
         let parents = parents.map(|(i, name)| i.windows(name, &initializer, plan, &declared)).collect();
-        let (index, serdes) = (declared.index, declared.serdes.clone());
+        let (index, format) = (declared.index, declared.format.clone());
         let drain = move |b: &mut BuildCx<'_>| -> DrainFn<Windowed<K>, A> {
-            let rows = WindowRows::build(b, index, serdes.clone(), &plan.spec, Arc::new(()));
+            let rows = WindowRows::build(b, index, format.clone(), &plan.spec, Arc::new(()));
             Box::new(move |entry| rows.drained_row(entry))
         };
         let at = merge(&at, names.merge, parents, index, drain, false);
@@ -220,9 +219,9 @@ impl<K: Clone + 'static, A: 'static> SessionWindowedCogroup<K, A> {
         let folds: (Initializer<A>, Merger<K, A>) = (Arc::new(initializer), Arc::new(merger));
         let parents = inputs.into_iter().zip(names.inputs);
         let parents = parents.map(|(i, name)| i.sessions(name, &folds, plan, &declared)).collect();
-        let (index, serdes) = (declared.index, declared.serdes.clone());
+        let (index, format) = (declared.index, declared.format.clone());
         let drain = move |b: &mut BuildCx<'_>| -> DrainFn<Windowed<K>, A> {
-            let rows = SessionRows::build(b, index, serdes.clone(), &plan.spec, Arc::new(()));
+            let rows = SessionRows::build(b, index, format.clone(), &plan.spec, Arc::new(()));
             Box::new(move |entry| rows.drained_row(entry))
         };
         let at = merge(&at, names.merge, parents, index, drain, false);
@@ -270,7 +269,7 @@ trait Source<K: 'static, A: 'static> {
         name: String,
         initializer: &Initializer<A>,
         plan: Plan,
-        store: &DeclaredWindows<K, A, WindowSerdes<K, Stamped<A>>>,
+        store: &DeclaredWindows<K, A>,
     ) -> usize
     where
         K: Clone;
@@ -280,7 +279,7 @@ trait Source<K: 'static, A: 'static> {
         name: String,
         folds: &(Initializer<A>, Merger<K, A>),
         plan: Plan,
-        store: &DeclaredWindows<K, A, Serdes<K, Plain<A>>>,
+        store: &DeclaredWindows<K, A>,
     ) -> usize
     where
         K: Clone;
@@ -341,7 +340,7 @@ where
         name: String,
         initializer: &Initializer<A>,
         plan: Plan,
-        store: &DeclaredWindows<K, A, WindowSerdes<K, Stamped<A>>>,
+        store: &DeclaredWindows<K, A>,
     ) -> usize
     where
         K: Clone,
@@ -349,8 +348,8 @@ where
         let Self { at, value, aggregator } = *self;
         let initializer = initializer.clone();
         let fold = Arc::new(Aggregate(move || initializer(), aggregator));
-        let (index, serdes) = (store.index, store.serdes.clone());
-        let rows = move |b: &mut BuildCx<'_>| WindowRows::build(b, index, serdes.clone(), &plan.spec, fold.clone());
+        let (index, format) = (store.index, store.format.clone());
+        let rows = move |b: &mut BuildCx<'_>| WindowRows::build(b, index, format.clone(), &plan.spec, fold.clone());
         plan.add::<K, V, A, _>(&at, name, value, index, rows).node
     }
 
@@ -359,7 +358,7 @@ where
         name: String,
         (initializer, merger): &(Initializer<A>, Merger<K, A>),
         plan: Plan,
-        store: &DeclaredWindows<K, A, Serdes<K, Plain<A>>>,
+        store: &DeclaredWindows<K, A>,
     ) -> usize
     where
         K: Clone,
@@ -368,8 +367,8 @@ where
         let (initializer, merger) = (initializer.clone(), merger.clone());
         let merger = move |key: &K, one: A, other: A| Ok(merger(key, one, other));
         let fold = Arc::new(SessionAggregate(move || initializer(), aggregator, merger));
-        let (index, serdes) = (store.index, store.serdes.clone());
-        let rows = move |b: &mut BuildCx<'_>| SessionRows::build(b, index, serdes.clone(), &plan.spec, fold.clone());
+        let (index, format) = (store.index, store.format.clone());
+        let rows = move |b: &mut BuildCx<'_>| SessionRows::build(b, index, format.clone(), &plan.spec, fold.clone());
         plan.add::<K, V, A, _>(&at, name, value, index, rows).node
     }
 }

@@ -64,8 +64,9 @@ impl<K: 'static, V: 'static> RowStore<K, V> {
         let key = at.serde(key, || missing("key", "store", &name, "Materialized"));
         let value = at.serde(value, || missing("value", "store", &name, "Materialized"));
         let coders = (Coder::key(key.clone()), Coder::value(value.clone()));
-        let format = |kind| RowFormat { key: coders.0.clone(), value: coders.1.clone(), kind };
         let in_format = at.graph().format;
+        let keeps_headers = in_format == StoreFormat::LastHeaders;
+        let format = |kind| RowFormat { key: coders.0.clone(), value: coders.1.clone(), kind, keeps_headers };
         let (kind, (mut def, rows)) = match (kept, in_format) {
             (Kept::History(history), _) => {
                 let serdes = Serdes::new(coders.0.clone(), Stamped::new(coders.1.clone()));
@@ -77,7 +78,7 @@ impl<K: 'static, V: 'static> RowStore<K, V> {
                 let spec = StoreSpec::<TtlKeyValue<K, V>>::new(&name, serdes);
                 (RowKind::Expiring, parts(at, spec.kept_for("time to live", time_to_live)))
             }
-            (_, StoreFormat::Headers) => {
+            (_, StoreFormat::Headers | StoreFormat::LastHeaders) => {
                 let serdes = Serdes::new(coders.0.clone(), StampedWithHeaders::new(coders.1.clone()));
                 let spec = StoreSpec::<TimestampedKeyValueWithHeaders<K, V>>::new(&name, serdes);
                 (RowKind::WithHeaders, parts(at, spec))

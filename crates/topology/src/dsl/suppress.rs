@@ -321,7 +321,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         };
         let store = at.graph().add_store(def, format!("`{name}`"));
         let (key_coder, value_coder) = (Coder::key(key.clone()), Coder::value(value.clone()));
-        let with_headers = at.graph().format == StoreFormat::Headers;
+        let with_headers = at.graph().format != StoreFormat::Plain;
         let window_end = U::window_end;
         let tells_finals = wait.is_final();
         let spec = SuppressSpec { wait, room, window_end, key: key_coder, value: value_coder, store, with_headers };

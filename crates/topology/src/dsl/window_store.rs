@@ -8,17 +8,19 @@ use crate::dsl::options::{Kept, Materialized};
 use crate::dsl::row_store::KeptRows;
 use crate::dsl::stream::missing;
 use crate::dsl::windows::{Shape, WindowSpec};
+use crate::nodes::WindowFormat;
 use crate::problem::ProblemKind;
 use crate::serde::{AnySerde, Coder, SessionWindowed, TimeWindowed, Windowed};
 use crate::store::{
-    Plain, Retention, Serdes, Session, Stamped, StoreDef, StoreHandle, StoreKind, StoreType, TimestampedWindow,
-    WindowSerdes, Windows,
+    AggregateWithHeaders, Plain, Retention, Serdes, Session, SessionWithHeaders, Stamped, StampedWithHeaders, StoreDef,
+    StoreFormat, StoreHandle, StoreKind, StoreType, TimestampedWindow, TimestampedWindowWithHeaders, WindowSerdes,
+    Windows,
 };
 
 /// A store that a windowed aggregation keeps its rows in.
-pub(crate) struct DeclaredWindows<K: 'static, A, S> {
+pub(crate) struct DeclaredWindows<K: 'static, A: 'static> {
     pub(crate) index: usize,
-    pub(crate) serdes: S,
+    pub(crate) format: WindowFormat<K, A>,
     /// Of the table's keys.
     pub(crate) key: AnySerde<Windowed<K>>,
     pub(crate) value: AnySerde<A>,
@@ -33,14 +35,21 @@ pub(crate) fn declare_windows<K: 'static, A: 'static>(
     materialized: Materialized<K, A>,
     spec: &WindowSpec,
     emit: EmitStrategy,
-) -> DeclaredWindows<K, A, WindowSerdes<K, Stamped<A>>> {
-    let Declared { index, key, value } =
-        declare(at, &name, node, StoreType::TimestampedWindow, materialized, spec, emit);
+) -> DeclaredWindows<K, A> {
+    let has_headers = at.graph().format != StoreFormat::Plain;
+    let kind = if has_headers { StoreType::TimestampedWindowWithHeaders } else { StoreType::TimestampedWindow };
+    let Declared { index, key, value, format } = declare(at, &name, node, kind, materialized, spec, emit);
     let size = spec.shape.length();
-    let serdes = Serdes::new(Coder::key(key.clone()), Stamped::new(Coder::value(value.clone())));
-    let serdes = WindowSerdes { serdes, windows: Windows { size, duplicates: false } };
-    let rows = kept::<TimestampedWindow<K, A>>(at, index, name, serdes.clone());
-    DeclaredWindows { index, serdes, key: Arc::new(TimeWindowed::new(key, size)), value, rows }
+    let windows = Windows { size, duplicates: false };
+    let (key_coder, value_coder) = (format.key.clone(), format.value.clone());
+    let rows = if has_headers {
+        let serdes = Serdes::new(key_coder, StampedWithHeaders::new(value_coder));
+        kept::<TimestampedWindowWithHeaders<K, A>>(at, index, name, WindowSerdes { serdes, windows })
+    } else {
+        let serdes = Serdes::new(key_coder, Stamped::new(value_coder));
+        kept::<TimestampedWindow<K, A>>(at, index, name, WindowSerdes { serdes, windows })
+    };
+    DeclaredWindows { index, format, key: Arc::new(TimeWindowed::new(key, size)), value, rows }
 }
 
 /// Declares the store of sessions, for the node that is added next.
@@ -51,11 +60,18 @@ pub(crate) fn declare_sessions<K: 'static, A: 'static>(
     materialized: Materialized<K, A>,
     spec: &WindowSpec,
     emit: EmitStrategy,
-) -> DeclaredWindows<K, A, Serdes<K, Plain<A>>> {
-    let Declared { index, key, value } = declare(at, &name, node, StoreType::Session, materialized, spec, emit);
-    let serdes = Serdes::new(Coder::key(key.clone()), Plain::new(Coder::value(value.clone())));
-    let rows = kept::<Session<K, A>>(at, index, name, serdes.clone());
-    DeclaredWindows { index, serdes, key: Arc::new(SessionWindowed(key)), value, rows }
+) -> DeclaredWindows<K, A> {
+    let has_headers = at.graph().format != StoreFormat::Plain;
+    let kind = if has_headers { StoreType::SessionWithHeaders } else { StoreType::Session };
+    let Declared { index, key, value, format } = declare(at, &name, node, kind, materialized, spec, emit);
+    let (key_coder, value_coder) = (format.key.clone(), format.value.clone());
+    let rows = if has_headers {
+        let serdes = Serdes::new(key_coder, AggregateWithHeaders::new(value_coder));
+        kept::<SessionWithHeaders<K, A>>(at, index, name, serdes)
+    } else {
+        kept::<Session<K, A>>(at, index, name, Serdes::new(key_coder, Plain::new(value_coder)))
+    };
+    DeclaredWindows { index, format, key: Arc::new(SessionWindowed(key)), value, rows }
 }
 
 fn kept<T: StoreKind>(at: &At, index: usize, name: String, serdes: T::Serdes) -> KeptRows {
@@ -64,10 +80,11 @@ fn kept<T: StoreKind>(at: &At, index: usize, name: String, serdes: T::Serdes) ->
 }
 
 /// What any such store is.
-struct Declared<K, A> {
+struct Declared<K: 'static, A: 'static> {
     index: usize,
     key: AnySerde<K>,
     value: AnySerde<A>,
+    format: WindowFormat<K, A>,
 }
 
 fn declare<K: 'static, A: 'static>(
@@ -105,8 +122,10 @@ fn declare<K: 'static, A: 'static>(
     if let Some(entry) = graph.stores.get_mut(index).filter(|_| !emits_on_close) {
         entry.owner = Some(owner);
     }
+    let (key_coder, value_coder) = (Coder::key(key.clone()), Coder::value(value.clone()));
+    let format = WindowFormat { key: key_coder, value: value_coder, format: graph.format };
     drop(graph);
-    Declared { index, key, value }
+    Declared { index, key, value, format }
 }
 
 /// A store's time is what was put alone, so that a window is there as long as the operator calls it open, whose time may be

@@ -296,8 +296,8 @@ impl<K: Clone + 'static, V: 'static> WindowedStream<K, V> {
         let Placed { at, store, name, materialized, value } = grouped.place(prefix, materialized);
         let spec = plan.spec;
         let declared = declare_windows(&at, store, &name, materialized, &spec, plan.emit);
-        let (index, serdes, fold) = (declared.index, declared.serdes, Arc::new(fold));
-        let rows = move |b: &mut BuildCx<'_>| WindowRows::build(b, index, serdes.clone(), &spec, fold.clone());
+        let (index, format, fold) = (declared.index, declared.format, Arc::new(fold));
+        let rows = move |b: &mut BuildCx<'_>| WindowRows::build(b, index, format.clone(), &spec, fold.clone());
         let at = plan.add(&at, name, value.map(Coder::value), index, rows);
         Table::of_windows(at, declared.key, declared.value, declared.rows, spec.closing)
     }
@@ -360,8 +360,8 @@ impl<K: Clone + 'static, V: 'static> SessionWindowedStream<K, V> {
         let Placed { at, store, name, materialized, value } = grouped.place(prefix, materialized);
         let spec = plan.spec;
         let declared = declare_sessions(&at, store, &name, materialized, &spec, plan.emit);
-        let (index, serdes, fold) = (declared.index, declared.serdes, Arc::new(fold));
-        let rows = move |b: &mut BuildCx<'_>| SessionRows::build(b, index, serdes.clone(), &spec, fold.clone());
+        let (index, format, fold) = (declared.index, declared.format, Arc::new(fold));
+        let rows = move |b: &mut BuildCx<'_>| SessionRows::build(b, index, format.clone(), &spec, fold.clone());
         let at = plan.add(&at, name, value.map(Coder::value), index, rows);
         Table::of_windows(at, declared.key, declared.value, declared.rows, spec.closing)
     }

@@ -34,5 +34,6 @@ pub(crate) use table_aggregate::{RemoveWith, Subtract, TableAggregateNode, TakeO
 pub(crate) use table_select::{SelectFn, TableSelectNode};
 pub(crate) use table_store::{RowFormat, RowKind, TableStore};
 pub(crate) use windowed::{
-    Emission, FoldRef, Merge, SessionAggregate, SessionRows, WindowRows, WindowedAggregation, WindowedNode,
+    Emission, FoldRef, Merge, SessionAggregate, SessionRows, WindowFormat, WindowRows, WindowedAggregation,
+    WindowedNode,
 };

@@ -18,6 +18,8 @@ pub(crate) struct RowFormat<K, V> {
     pub(crate) key: Coder<K>,
     pub(crate) value: Coder<V>,
     pub(crate) kind: RowKind,
+    /// Rows in the format with headers have those of their last update, and none otherwise.
+    pub(crate) keeps_headers: bool,
 }
 
 /// The kinds of stores that a table can have.
@@ -31,7 +33,7 @@ pub(crate) enum RowKind {
 
 impl<K, V> Clone for RowFormat<K, V> {
     fn clone(&self) -> Self {
-        Self { key: self.key.clone(), value: self.value.clone(), kind: self.kind }
+        Self { key: self.key.clone(), value: self.value.clone(), ..*self }
     }
 }
 
@@ -272,7 +274,10 @@ impl<K: 'static, V: 'static> TableStore<K, V> {
         let coder = &self.rows.value;
         let some = match (self.rows.kind, value) {
             (_, None) => false,
-            (RowKind::WithHeaders, Some(value)) => write_with_headers(headers, timestamp, value, coder, buffer)?,
+            (RowKind::WithHeaders, Some(value)) => {
+                let headers = if self.rows.keeps_headers { headers } else { &Headers::new() };
+                write_with_headers(headers, timestamp, value, coder, buffer)?
+            }
             (RowKind::Versioned, Some(value)) => coder.encode(value, buffer)?,
             (RowKind::Stamped | RowKind::Expiring, Some(value)) => Stamped::append(timestamp, value, coder, buffer)?,
         };

@@ -42,4 +42,6 @@ pub use window::WindowView;
 pub(crate) use window::{WindowSerdes, Windows};
 pub use windowed::WindowedRows;
 pub use with_headers::{AggregateWithHeaders, AggregationWithHeaders, StampedWithHeaders, ValueTimestampHeaders};
-pub(crate) use with_headers::{read_headers, split_with_headers, write_with_headers};
+pub(crate) use with_headers::{
+    read_aggregate_headers, read_headers, split_aggregate, split_with_headers, write_aggregate, write_with_headers,
+};

@@ -91,8 +91,10 @@ pub enum StoreFormat {
     /// With the event time of their last update; sessions without, since their end is that.
     #[default]
     Plain,
-    /// With the headers of their last update as well (KIP-1285).
+    /// In the format with headers, which are empty: what `dsl.store.format=HEADERS` is (KIP-1285).
     Headers,
+    /// In the same format, with the headers of their last update, in the changelog as well. Kafka Streams has no such choice.
+    LastHeaders,
 }
 
 /// For how long a store keeps its rows.

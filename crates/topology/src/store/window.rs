@@ -229,9 +229,11 @@ impl<K: 'static, C: Values> WindowView<'_, K, C> {
         let windows = self.windows;
         self.inner.write_expiring(key, value, |space, expiry, buffer, key, value| {
             let mut window = Window::new(space, expiry.store, expiry.retention, windows.duplicates, *expiry.observed)
+                .numbered_after(*expiry.numbered)
                 .with_buffer(std::mem::take(buffer));
             let put = window.put(key, start, value)?;
             *expiry.observed = window.observed();
+            *expiry.numbered = window.numbered();
             *buffer = window.into_buffer();
             Ok(put)
         })

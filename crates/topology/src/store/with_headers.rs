@@ -105,9 +105,7 @@ impl<V: 'static> Values for AggregateWithHeaders<V> {
     type Value = AggregationWithHeaders<V>;
 
     fn encode(&self, value: &AggregationWithHeaders<V>, out: &mut Vec<u8>) -> Result<bool> {
-        let headers = encoded(&value.headers)?;
-        let head = store::AggregationWithHeaders { headers: store::Headers::from_bytes(&headers), aggregation: &[] };
-        behind(out, |out| Ok(head.encode(out)?), |out| self.0.encode(&value.aggregation, out))
+        write_aggregate(&value.headers, &value.aggregation, &self.0, out)
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<AggregationWithHeaders<V>> {
@@ -147,6 +145,28 @@ pub(crate) fn split_with_headers(bytes: &[u8]) -> Result<(i64, &[u8])> {
 /// The headers of a value with headers.
 pub(crate) fn read_headers(bytes: &[u8]) -> Result<Headers> {
     decoded(store::ValueTimestampHeaders::decode(bytes)?.headers)
+}
+
+/// As [`Values::encode`] of [`AggregateWithHeaders`], for a value in pieces.
+pub(crate) fn write_aggregate<V: 'static>(
+    headers: &Headers,
+    value: &V,
+    coder: &Coder<V>,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    let headers = encoded(headers)?;
+    let head = store::AggregationWithHeaders { headers: store::Headers::from_bytes(&headers), aggregation: &[] };
+    behind(out, |out| Ok(head.encode(out)?), |out| coder.encode(value, out))
+}
+
+/// The own bytes of an aggregate with headers.
+pub(crate) fn split_aggregate(bytes: &[u8]) -> Result<&[u8]> {
+    Ok(store::AggregationWithHeaders::decode(bytes)?.aggregation)
+}
+
+/// The headers of an aggregate with headers.
+pub(crate) fn read_aggregate_headers(bytes: &[u8]) -> Result<Headers> {
+    decoded(store::AggregationWithHeaders::decode(bytes)?.headers)
 }
 
 /// Writes a head and the value behind it, or for a null value nothing.

@@ -22,8 +22,10 @@ pub(crate) struct StoreTime {
     longer_inside: i64,
     /// Its node has let go of what has expired by this time. `None`: it holds nothing.
     let_go: Option<i64>,
-    /// As it was at the last border: what was observed, and up to where its node has let go.
-    before: (i64, Option<i64>),
+    /// The number of the last put, where duplicates are retained.
+    numbered: u32,
+    /// As it was at the last border: what was observed, up to where its node has let go, the number of the last put.
+    before: (i64, Option<i64>, u32),
     refused: u64,
     /// Over the windowed space, of a store that has rows there beside its own space. Its writes are never logged: they
     /// follow from the records.
@@ -59,7 +61,8 @@ impl StoreTime {
             by_puts: kept.by_puts,
             longer_inside: kept.longer_inside,
             let_go: plan.hold.map(|_| NEVER),
-            before: (NEVER, plan.hold.map(|_| NEVER)),
+            numbered: 0,
+            before: (NEVER, plan.hold.map(|_| NEVER), 0),
             refused: 0,
             windowed: (is_versioned || is_ttl).then(|| overlay(options)),
             puts: (is_versioned && plan.changelog.is_some()).then(PutLog::default),
@@ -96,7 +99,8 @@ impl StoreTime {
     pub(super) fn reset(&mut self, observed: Option<i64>) {
         self.observed = observed.unwrap_or(NEVER);
         self.let_go = self.let_go.map(|_| NEVER);
-        (self.before, self.refused) = ((self.observed, self.let_go), 0);
+        self.numbered = 0;
+        (self.before, self.refused) = ((self.observed, self.let_go, 0), 0);
         if let Some(windowed) = &mut self.windowed {
             windowed.clear();
         }
@@ -118,6 +122,7 @@ impl StoreTime {
             kept: Buckets::new(self.retention).earliest_alive(self.observed_inside()).unwrap_or(i64::MAX),
             observed: &mut self.observed,
             refused: &mut self.refused,
+            numbered: &mut self.numbered,
             windowed: self.windowed.as_mut().map(|overlay| overlay as _),
             puts: self.puts.as_mut(),
         }
@@ -134,7 +139,7 @@ impl StoreTime {
             }
             puts.clear();
         }
-        self.before = (self.observed, self.let_go);
+        self.before = (self.observed, self.let_go, self.numbered);
         std::mem::take(&mut self.refused)
     }
 
@@ -146,7 +151,7 @@ impl StoreTime {
         if let Some(puts) = &mut self.puts {
             puts.clear();
         }
-        (self.observed, self.let_go) = self.before;
+        (self.observed, self.let_go, self.numbered) = self.before;
         self.refused = 0;
     }
 

@@ -182,8 +182,9 @@ impl<S: SpaceMut + ?Sized> Expiring<'_, S> {
         Ok(alive)
     }
 
-    /// Adds a row behind those that have the same key and time; false if it has expired, and nothing is written.
-    pub(super) fn push(&mut self, key: &[u8], time: i64, value: &[u8]) -> Result<bool> {
+    /// Adds a row with this number behind those that have the same key and time; with the number behind theirs if that is
+    /// greater. False if it has expired, and nothing is written.
+    pub(super) fn push(&mut self, key: &[u8], time: i64, number: u32, value: &[u8]) -> Result<bool> {
         if !self.observe(time) {
             return Ok(false);
         }
@@ -191,15 +192,32 @@ impl<S: SpaceMut + ?Sized> Expiring<'_, S> {
             Suffix::Sequence(_, sequence) => sequence,
             Suffix::Time(_) | Suffix::Times(..) => 0,
         })?;
-        let next = last.unwrap_or(0) + 1;
-        if next > LAST_SEQUENCE {
-            return Err(Error::new(ErrorKind::Invalid, "put a duplicate")
-                .with("reason", "as many rows of one key and window start as can be told apart are there")
-                .with("rows", last.unwrap_or(0)));
+        let sequence = match last {
+            None => number,
+            Some(last) if last < LAST_SEQUENCE => number.max(last + 1),
+            Some(_) => self.free_sequence(key, time, number)?,
+        };
+        self.put(key, Suffix::Sequence(time, sequence), Some(value))
+    }
+
+    /// A number that no row of this key and time has. Numbers come to their end and begin anew, so the last one may be taken
+    /// and nearly all others free.
+    fn free_sequence(&mut self, key: &[u8], time: i64, from: u32) -> Result<u32> {
+        for passed in 0..=LAST_SEQUENCE {
+            let sequence = from.wrapping_add(passed) & LAST_SEQUENCE;
+            if self.get(key, Suffix::Sequence(time, sequence))?.is_none() {
+                return Ok(sequence);
+            }
         }
-        self.put(key, Suffix::Sequence(time, next), Some(value))
+        Err(Error::new(ErrorKind::Invalid, "put a duplicate")
+            .with("reason", "as many rows of one key and window start as can be told apart are there"))
     }
 }
 
-/// The greatest number of a duplicate, as in Kafka Streams: it is a positive `int32` in the changelog.
+/// The number of the put after the one with this number.
+pub(super) fn next_sequence(number: u32) -> u32 {
+    number.wrapping_add(1) & LAST_SEQUENCE
+}
+
+/// The greatest number of a duplicate, as in Kafka Streams: it is an `int32` in the changelog, and never negative.
 const LAST_SEQUENCE: u32 = i32::MAX.unsigned_abs();

@@ -2,6 +2,7 @@
 
 mod finals;
 mod fold;
+mod format;
 mod sessions;
 mod sliding;
 mod time;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 pub(crate) use self::finals::Finals;
 pub(crate) use self::fold::{FoldRef, Merge, SessionAggregate};
+pub(crate) use self::format::WindowFormat;
 pub(crate) use self::sessions::SessionRows;
 pub(crate) use self::window_rows::WindowRows;
 use crate::dsl::{Closing, EmitStrategy, WindowSpec, millis};

@@ -6,17 +6,17 @@ use millpond_store_api as store;
 use store::schema::{ExpiringKey, SuffixKind};
 use store::{Direction, Keys, Session, Sessions};
 
-use super::{Finals, FirstEnd, Merge, Updates, WindowedAggregation, forward, write_key};
+use super::{Finals, FirstEnd, Merge, Updates, WindowFormat, WindowedAggregation, forward, write_key};
 use crate::dsl::{Closing, Shape, WindowSpec};
 use crate::error::Result;
 use crate::node::{BuildCx, TaskCx};
 use crate::port::{Drained, Expiry, LayerSpace, StoreIndex};
 use crate::record::{Change, Record};
 use crate::serde::{Coder, Windowed};
-use crate::store::{Plain, Serdes, Values, expiring};
+use crate::store::expiring;
 
 pub(crate) struct SessionRows<K, A, F> {
-    serdes: Serdes<K, Plain<A>>,
+    format: WindowFormat<K, A>,
     store: StoreIndex,
     gap: i64,
     closing: Closing,
@@ -54,17 +54,18 @@ impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
         let mut buffer = Vec::new();
         let row = ExpiringKey::decode(SuffixKind::Times, entry.key, &mut buffer)?;
         let (start, end) = (row.suffix.second(), row.suffix.time());
-        let key = Windowed { key: self.serdes.key().decode(row.key)?, start, end };
-        let read = |bytes: &[u8]| self.serdes.values().decode(bytes);
+        let key = Windowed { key: self.format.key.decode(row.key)?, start, end };
+        let read = |bytes: &[u8]| self.format.value.decode(self.format.split_session(bytes)?);
         let (new, old) =
             (entry.new.map(read).transpose()?, entry.old.filter(|_| self.wants_old).map(read).transpose()?);
-        Ok(Some(Record::new(key, Change { new, old }, end)))
+        let headers = self.format.session_headers(entry.new)?;
+        Ok(Some(Record { key, value: Change { new, old }, timestamp: end, headers }))
     }
 
     pub(crate) fn build(
         b: &mut BuildCx<'_>,
         store: usize,
-        serdes: Serdes<K, Plain<A>>,
+        format: WindowFormat<K, A>,
         spec: &WindowSpec,
         fold: Arc<F>,
     ) -> Self {
@@ -74,11 +75,11 @@ impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
             other => other.length(),
         };
         Self {
-            reuse: serdes.key().identity().is_same(b.origin),
+            reuse: format.key.identity().is_same(b.origin),
             cached: b.port.cached(store),
             wants_old: b.wants_old,
             tells_finals: b.tells_finals,
-            serdes,
+            format,
             store,
             gap,
             closing: spec.closing,
@@ -94,7 +95,7 @@ impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
 
     /// Puts the bytes of a record's key into the buffer.
     fn write_key(&mut self, cx: &TaskCx<'_>, key: &K) -> Result {
-        write_key(cx, self.reuse, self.serdes.key(), key, &mut self.key)
+        write_key(cx, self.reuse, &self.format.key, key, &mut self.key)
     }
 
     /// Reads the sessions of the key in the buffer that a record of this time belongs to.
@@ -108,14 +109,14 @@ impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
         let mut scan = session.find(&self.key, from, to, Direction::Forward)?;
         while let Some(row) = scan.next()? {
             let begin = self.bytes.len();
-            self.bytes.extend_from_slice(row.value);
+            self.bytes.extend_from_slice(self.format.split_session(row.value)?);
             self.found.push(Found { start: row.start, end: row.end, value: (begin, self.bytes.len()) });
         }
         Ok(())
     }
 
     fn value_of(&self, found: Found) -> Result<A> {
-        self.serdes.values().decode(self.bytes.get(found.value.0..found.value.1).unwrap_or_default())
+        self.format.value.decode(self.bytes.get(found.value.0..found.value.1).unwrap_or_default())
     }
 
     /// As [`SessionRows::value_of`], if changes have old values.
@@ -125,12 +126,21 @@ impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
 
     /// Sets or deletes a session of the key in the buffer; false if it has expired. Changes are logged with the time of the
     /// record at hand, as Kafka Streams does for sessions.
-    fn write(&mut self, cx: &mut TaskCx<'_>, (start, end): (i64, i64), value: Option<&A>, time: i64) -> Result<bool> {
+    fn write<V>(
+        &mut self,
+        cx: &mut TaskCx<'_>,
+        (start, end): (i64, i64),
+        value: Option<&A>,
+        record: &Record<K, V>,
+    ) -> Result<bool> {
         self.value.clear();
-        let some = value.map_or(Ok(false), |value| self.serdes.values().encode(value, &mut self.value))?;
+        let some = match value {
+            Some(value) => self.format.write_session(&record.headers, value, &mut self.value)?,
+            None => false,
+        };
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
-        space.timestamp = time;
+        space.timestamp = record.timestamp;
         let mut session = session_of(&mut space, expiry).with_buffer(std::mem::take(&mut self.row));
         let put = session.put(&self.key, start, end, some.then_some(self.value.as_slice()))?;
         *expiry.observed = session.observed();
@@ -143,7 +153,7 @@ impl<K: Clone + 'static, A: 'static, F> SessionRows<K, A, F> {
         for at in 0..self.found.len() {
             let Some(session) = self.found.get(at).copied() else { break };
             let bounds = (session.start, session.end);
-            self.write(cx, bounds, None, record.timestamp)?;
+            self.write(cx, bounds, None, record)?;
             if let Some(to) = to.as_deref_mut().filter(|_| !self.cached) {
                 let old = self.old_of(session)?;
                 forward(to, cx, record, bounds, Change { new: None, old }, session.end)?;
@@ -161,7 +171,7 @@ where
     F: Merge<K, V, A>,
 {
     fn key(&self) -> &Coder<K> {
-        self.serdes.key()
+        &self.format.key
     }
 
     fn take(
@@ -194,7 +204,7 @@ where
         if same.is_none() {
             self.swallow(cx, to.as_deref_mut(), record)?;
         }
-        if !self.write(cx, (start, end), Some(&new), record.timestamp)? {
+        if !self.write(cx, (start, end), Some(&new), record)? {
             return Ok(false);
         }
         self.first_end.put(end);
@@ -223,7 +233,7 @@ where
         let mut scan = session.scan(sessions, Direction::Forward)?;
         while let Some(row) = scan.next()? {
             if self.closing.is_closed(row.end, close) {
-                closed.push(row.key, (row.start, row.end), row.end, row.value);
+                closed.push(row.key, (row.start, row.end), row.end, self.format.split_session(row.value)?);
             } else {
                 first = first.min(row.end);
             }
@@ -234,7 +244,7 @@ where
     }
 
     fn read(&self, key: &[u8], value: &[u8]) -> Result<(K, A)> {
-        Ok((self.serdes.key().decode(key)?, self.serdes.values().decode(value)?))
+        Ok((self.format.key.decode(key)?, self.format.value.decode(value)?))
     }
 
     fn add_window((start, end): (i64, i64), key: &mut Vec<u8>) {

@@ -6,17 +6,17 @@ use millpond_store_api as store;
 use store::schema::{ExpiringKey, SuffixKind};
 use store::{Direction, Window};
 
-use super::{Finals, FirstEnd, FoldRef, Updates, WindowedAggregation, forward, write_key};
+use super::{Finals, FirstEnd, FoldRef, Updates, WindowFormat, WindowedAggregation, forward, write_key};
 use crate::dsl::{Closing, Shape, WindowSpec};
 use crate::error::Result;
 use crate::node::{BuildCx, TaskCx};
 use crate::port::{Drained, Expiry, LayerSpace, StoreIndex};
 use crate::record::{Change, Record};
 use crate::serde::{Coder, Windowed};
-use crate::store::{Stamped, WindowSerdes, expiring};
+use crate::store::expiring;
 
 pub(crate) struct WindowRows<K, A, F> {
-    pub(super) serdes: WindowSerdes<K, Stamped<A>>,
+    format: WindowFormat<K, A>,
     pub(super) store: StoreIndex,
     pub(super) shape: Shape,
     closing: Closing,
@@ -58,9 +58,9 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
         let mut buffer = Vec::new();
         let row = ExpiringKey::decode(SuffixKind::Time, entry.key, &mut buffer)?;
         let start = row.suffix.time();
-        let key = Windowed { key: self.serdes.serdes.key().decode(row.key)?, start, end: self.end(start) };
+        let key = Windowed { key: self.format.key.decode(row.key)?, start, end: self.end(start) };
         let read = |bytes: &[u8]| {
-            let (time, bytes) = Stamped::<A>::split(bytes)?;
+            let (time, bytes) = self.format.split_window(bytes)?;
             Result::Ok((self.coder().decode(bytes)?, time))
         };
         let (new, timestamp) = match entry.new.map(read).transpose()? {
@@ -68,22 +68,23 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
             None => (self.coder().null(), entry.timestamp),
         };
         let old = entry.old.filter(|_| self.wants_old).map(read).transpose()?.map(|(value, _)| value);
-        Ok(Some(Record::new(key, Change { new, old }, timestamp)))
+        let headers = self.format.window_headers(entry.new)?;
+        Ok(Some(Record { key, value: Change { new, old }, timestamp, headers }))
     }
 
     pub(crate) fn build(
         b: &mut BuildCx<'_>,
         store: usize,
-        serdes: WindowSerdes<K, Stamped<A>>,
+        format: WindowFormat<K, A>,
         spec: &WindowSpec,
         fold: Arc<F>,
     ) -> Self {
         let store = StoreIndex(crate::topology::index(store));
         Self {
-            reuse: serdes.serdes.key().identity().is_same(b.origin),
+            reuse: format.key.identity().is_same(b.origin),
             cached: b.port.cached(store),
             wants_old: b.wants_old,
-            serdes,
+            format,
             store,
             shape: spec.shape,
             closing: spec.closing,
@@ -97,7 +98,7 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
     }
 
     pub(super) fn coder(&self) -> &Coder<A> {
-        self.serdes.serdes.values().coder()
+        &self.format.value
     }
 
     pub(super) fn end(&self, start: i64) -> i64 {
@@ -110,7 +111,7 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
 
     /// Puts the bytes of a record's key into the buffer.
     fn write_key(&mut self, cx: &TaskCx<'_>, key: &K) -> Result {
-        write_key(cx, self.reuse, self.serdes.serdes.key(), key, &mut self.key)
+        write_key(cx, self.reuse, &self.format.key, key, &mut self.key)
     }
 
     /// The value of the key in the buffer at this start, and its time; the old value once more if it goes along with changes.
@@ -118,10 +119,10 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
         let mut window = window_of(&mut space, expiry).with_buffer(std::mem::take(&mut self.row));
-        let coder = self.serdes.serdes.values().coder();
+        let coder = &self.format.value;
         let row = match window.get(&self.key, start)? {
             Some(bytes) => {
-                let (time, bytes) = Stamped::<A>::split(bytes)?;
+                let (time, bytes) = self.format.split_window(bytes)?;
                 let old = if self.wants_old && !self.cached { Some(coder.decode(bytes)?) } else { None };
                 Some((coder.decode(bytes)?, old, time))
             }
@@ -142,7 +143,7 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
         (new, old, time): (A, Option<A>, i64),
     ) -> Result<bool> {
         self.value.clear();
-        let some = Stamped::<A>::append(time, &new, self.serdes.serdes.values().coder(), &mut self.value)?;
+        let some = self.format.write_window(&record.headers, time, &new, &mut self.value)?;
         let mut access = cx.port.store(self.store)?;
         let (mut space, expiry) = expiring(&mut access)?;
         // The change is logged with the row's own time, as Kafka Streams does for timestamped stores.
@@ -172,7 +173,7 @@ impl<K: Clone + 'static, A: 'static, F> WindowRows<K, A, F> {
         let window = window_of(&mut space, expiry);
         let mut scan = window.fetch(&self.key, from, to, direction)?;
         while let Some(row) = scan.next()? {
-            let (time, value) = Stamped::<A>::split(row.value)?;
+            let (time, value) = self.format.split_window(row.value)?;
             let begin = bytes.len();
             bytes.extend_from_slice(value);
             rows.push(FoundRow { start: row.start, time, at: (begin, bytes.len()) });
@@ -199,7 +200,7 @@ where
     F: FoldRef<K, V, A>,
 {
     fn key(&self) -> &Coder<K> {
-        self.serdes.serdes.key()
+        &self.format.key
     }
 
     fn take(
@@ -241,7 +242,7 @@ where
                 first = first.min(end);
                 continue;
             }
-            let (timestamp, value) = Stamped::<A>::split(row.value)?;
+            let (timestamp, value) = self.format.split_window(row.value)?;
             closed.push(row.key, (start, end), timestamp, value);
         }
         closed.sort();
@@ -250,7 +251,7 @@ where
     }
 
     fn read(&self, key: &[u8], value: &[u8]) -> Result<(K, A)> {
-        Ok((self.serdes.serdes.key().decode(key)?, self.coder().decode(value)?))
+        Ok((self.format.key.decode(key)?, self.format.value.decode(value)?))
     }
 
     fn add_window((start, _): (i64, i64), key: &mut Vec<u8>) {

@@ -75,6 +75,7 @@ struct MockStore {
     windowed: Option<MockLayer>,
     observed: i64,
     refused: u64,
+    numbered: u32,
     puts: PutLog,
 }
 
@@ -110,6 +111,7 @@ impl MockPort {
                 windowed: both.then(|| layer(WINDOWED)),
                 observed: i64::MIN,
                 refused: 0,
+                numbered: 0,
                 puts: PutLog::default(),
             }
         });
@@ -321,6 +323,7 @@ impl MockStore {
                 observed: &mut self.observed,
                 kept: i64::MIN,
                 refused: &mut self.refused,
+                numbered: &mut self.numbered,
                 windowed: self.windowed.as_mut().map(|layer| layer as &mut dyn Layer),
                 puts: Some(&mut self.puts),
             }
