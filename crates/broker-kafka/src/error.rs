@@ -325,6 +325,12 @@ mod tests {
         }
     }
 
+    /// What librdkafka says of a record of a topic that is deleted, before it knows that: to go back finds that out.
+    #[test]
+    fn a_record_whose_partition_goes_away_ends_no_client() {
+        assert_eq!(row(-197), ("_DESTROY", Abortable));
+    }
+
     /// Names without their separators, since those of the enum have none.
     fn letters(name: &str) -> String {
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase()

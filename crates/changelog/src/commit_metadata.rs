@@ -22,7 +22,7 @@ const VERSION: u8 = 2;
 pub struct CommitMetadata {
     /// The largest event time seen in the partition, in milliseconds since 1970; [`CommitMetadata::UNKNOWN_TIME`] if none.
     pub partition_time: i64,
-    /// Small numbers of processors, such as the last window close that a store emitted, by the store's name.
+    /// Small numbers of processors, by name: the last window close that a store emitted, the time of a node.
     pub processor: Vec<(String, i64)>,
 }
 

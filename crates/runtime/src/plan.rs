@@ -76,7 +76,7 @@ pub(crate) struct SubPlan {
     pub(crate) sinks: Vec<SinkPlan>,
     /// The sinks that choose a topic for each record, and the names of their nodes.
     pub(crate) choosing: Vec<(SinkIndex, Arc<str>)>,
-    /// The nodes that have a time of their own, and their names.
+    /// The nodes that have a time of their own, and what it is committed under.
     pub(crate) timed: Vec<(NodeIndex, String)>,
 }
 

@@ -95,6 +95,8 @@ pub(crate) struct NodeSpec {
     pub(crate) awaits_drain: bool,
     /// It has a time of its own: see [`Port::advance`](crate::Port::advance).
     pub(crate) has_time: bool,
+    /// It forwards rows one at a time when they have become due: some may be when a task starts.
+    pub(crate) lets_through: bool,
     /// It tells each window once, when that is closed: what made the windows must not take that back.
     pub(crate) tells_finals: bool,
     pub(crate) build: Build,
@@ -116,6 +118,7 @@ impl NodeSpec {
             names_children: false,
             awaits_drain: false,
             has_time: false,
+            lets_through: false,
             tells_finals: false,
             build,
         }

@@ -56,7 +56,7 @@ pub use optimize::{Optimization, ReusedTopic};
 pub use partitions::Partitions;
 pub use port::{
     Drained, Dropped, Expiry, HeldBack, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata,
-    Schedule, SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId, Turn,
+    Round, Schedule, SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
 };
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};

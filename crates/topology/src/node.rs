@@ -9,10 +9,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::port::{Drained, NodeIndex, Port, Raw, Turn};
+use crate::port::{Drained, NodeIndex, Port, Raw};
 use crate::serde::SerdeId;
 
-/// What the nodes of a task are lent for one record, punctuation or drained entry.
+/// What the nodes of a task are lent for one record, punctuation, drained entry or row that is let through.
 pub(crate) struct TaskCx<'a> {
     pub(crate) port: &'a mut (dyn Port + 'a),
     /// The key's bytes as the source (or the drained store) has them. Only nodes that know that no operator can have
@@ -83,6 +83,8 @@ pub(crate) struct Scratch {
     pub(crate) timers: Vec<NodeIndex>,
     /// The nodes that have rows to let through.
     pub(crate) due: Vec<NodeIndex>,
+    /// What the node whose row has its turn remembers of its rows.
+    pub(crate) memory: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The buffers of a view.
@@ -92,6 +94,13 @@ pub(crate) struct Buffers {
     pub(crate) bytes: Vec<u8>,
     /// For what is made of it.
     pub(crate) row: Vec<u8>,
+}
+
+/// Whose turn it is of the rows that a node lets through; see [`Round`](crate::Round).
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Turn {
+    pub(crate) had: u64,
+    pub(crate) pass_over: bool,
 }
 
 /// Something for one node in the middle of the graph.

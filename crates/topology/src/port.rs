@@ -1,5 +1,8 @@
 //! What a task offers to the nodes of its graph: stores, outputs, timers and the record at hand. `runtime` implements it.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use millpond_store_api as store;
 use store::{Chunk, Cursor, Direction, Empty, Range, Read, Space, SpaceMut};
 
@@ -327,6 +330,8 @@ pub struct HeldBack<'a> {
     pub key: &'a [u8],
     /// The value's bytes.
     pub value: Option<&'a [u8]>,
+    /// The headers that it is forwarded with.
+    pub headers: &'a Headers,
     /// The event time of the row (milliseconds since 1970).
     pub timestamp: i64,
 }
@@ -342,18 +347,26 @@ impl std::fmt::Debug for HeldBack<'_> {
     }
 }
 
-/// Which of the rows that a node lets through has its turn; see [`TaskGraph::let_through`](crate::TaskGraph::let_through).
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Turn {
-    /// So many rows have had theirs.
+/// How far a node has come with the rows that it lets through; see [`TaskGraph::let_through`](crate::TaskGraph::let_through).
+#[derive(Clone, Default)]
+pub struct Round {
+    /// So many rows have had their turn.
     pub had: u64,
-    /// It is not forwarded, since it has failed: it is gone, and the next one has its turn then.
+    /// The next one is not forwarded, since it has failed: it is gone.
     pub pass_over: bool,
+    /// What the node remembers of the rows: it outlives the graph, which is made anew after a panic.
+    pub(crate) memory: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Round {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Round").field("had", &self.had).field("pass_over", &self.pass_over).finish_non_exhaustive()
+    }
 }
 
 /// A task, as its graph sees it. One thread at a time.
 ///
-/// What goes through the port during one record, punctuation or drained entry becomes part of the task only when that has
+/// What goes through the port during one record, punctuation, drained entry or row that is let through becomes part of the task only when that has
 /// returned without error (the runtime keeps former values and outputs until then).
 pub trait Port {
     /// Access to a store. An index that is not of this task is an error.
@@ -375,7 +388,7 @@ pub trait Port {
     /// Where the record at hand comes from.
     fn metadata(&self) -> Option<RecordMetadata<'_>>;
 
-    /// The event time of the record at hand, or the time a punctuation was called with (milliseconds).
+    /// The event time of the record or row at hand, or the time a punctuation was called with (milliseconds).
     fn timestamp(&self) -> i64;
 
     /// The largest event time that the task has seen; -1 before the first record.
@@ -402,11 +415,12 @@ pub trait Port {
     /// The time of a node: the greatest that it was [advanced](Port::advance) to; `None` if it never was.
     fn node_time(&self, node: NodeIndex) -> Option<i64>;
 
-    /// The window close (milliseconds since 1970) up to which the final results of a store have been forwarded; `None` if none
-    /// were yet. Committed with the input offsets.
+    /// The window close (milliseconds since 1970) up to which the final results of a store have been forwarded, or the rows of a
+    /// suppression have become due; `None` if none were yet. Committed with the input offsets.
     fn released(&self, store: StoreIndex) -> Option<i64>;
 
-    /// The final results of all windows that close up to `close` have been forwarded; never goes back. The rows of a store that
+    /// The final results of all windows that close up to `close` have been forwarded; of a suppression all up to there are due,
+    /// and those that are still to be let through are in its buffer. Never goes back. The rows of a store that
     /// [holds](crate::StoreDef::hold) them may expire now.
     fn release(&mut self, store: StoreIndex, close: i64);
 

@@ -153,8 +153,8 @@ impl<P: Processor> Timers<P> {
 
 /// What a child has done before its error can only be undone with the whole record.
 #[cold]
-fn not_passed_on(error: Error) -> Error {
-    error.with("fix", "pass the error of `forward` on: the record fails as a whole")
+fn not_passed_on(error: Error, by: &str) -> Error {
+    error.with("not passed on by", by)
 }
 
 /// A processor in a task.
@@ -187,7 +187,7 @@ impl<P: Processor> ProcessorNode<P> {
         match (done, context.failed) {
             (Ok(()), None) => Ok(()),
             (Err(e), _) => Err(e.at(&self.name)),
-            (Ok(()), Some(e)) => Err(not_passed_on(e)),
+            (Ok(()), Some(e)) => Err(not_passed_on(e, &self.name)),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The graph of one task: what the runtime hands records, punctuations and drained entries to.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::node::{Event, Root, Scratch, Slot, TaskCx, TaskIdentity};
-use crate::port::{Drained, NodeIndex, Port, Raw, SourceIndex, StoreIndex, Turn};
+use crate::node::{Event, Root, Scratch, Slot, TaskCx, TaskIdentity, Turn};
+use crate::port::{Drained, NodeIndex, Port, Raw, Round, SourceIndex, StoreIndex};
 
 /// The nodes of a task, ready to run. [`Topology::task`](crate::Topology::task) makes it.
 ///
@@ -36,10 +36,11 @@ impl TaskGraph {
         roots: Vec<Option<Box<dyn Root>>>,
         ways: Vec<Option<Way>>,
         owners: Vec<Option<NodeIndex>>,
-        awaiting: Vec<NodeIndex>,
+        (awaiting, due): (Vec<NodeIndex>, Vec<NodeIndex>),
         shared: Vec<Slot>,
     ) -> Self {
-        Self { topology, roots, ways, owners, awaiting, shared, scratch: Scratch::default(), calls: 0, due_before: 0 }
+        let scratch = Scratch { due, ..Scratch::default() };
+        Self { topology, roots, ways, owners, awaiting, shared, scratch, calls: 0, due_before: 0 }
     }
 
     /// Takes a record through the graph: when this returns, everything it causes has gone to the port.
@@ -122,7 +123,8 @@ impl TaskGraph {
         self.settled(port, done)
     }
 
-    /// Whether nodes have rows to let through, by the calls that went well since [`TaskGraph::take_due`].
+    /// Whether nodes have rows to let through, by the calls that went well since [`TaskGraph::take_due`]; in a new graph those
+    /// that may have some from before.
     #[inline]
     pub fn has_due(&self) -> bool {
         !self.scratch.due.is_empty()
@@ -137,14 +139,16 @@ impl TaskGraph {
 
     /// Has a node forward the next of its rows that are due: one, so that it fails alone. Answers whether there may be another.
     ///
-    /// `turn` counts the rows of this round, those that were passed over included. A row that has failed is tried again with the
-    /// same turn, or passed over with it; the graph may have been built anew in between.
+    /// `round` counts the rows that have had their turn, those that were passed over included: the caller does. A row that has
+    /// failed is tried again, or passed over; the graph may have been built anew in between.
     ///
     /// # Errors
     ///
     /// As [`TaskGraph::receive`].
-    pub fn let_through(&mut self, port: &mut dyn Port, node: NodeIndex, turn: Turn) -> Result<bool> {
-        let done = self.visit(port, node, Event::LetThrough(turn));
+    pub fn let_through(&mut self, port: &mut dyn Port, node: NodeIndex, round: &mut Round) -> Result<bool> {
+        self.scratch.memory.clone_from(&round.memory);
+        let done = self.visit(port, node, Event::LetThrough(Turn { had: round.had, pass_over: round.pass_over }));
+        round.memory = self.scratch.memory.take();
         self.settled(port, done)?;
         let again = self.scratch.due.iter().position(|due| *due == node);
         Ok(again.map(|at| self.scratch.due.remove(at)).is_some())

@@ -199,9 +199,18 @@ impl Topology {
         self.0.nodes.get(node.0 as usize).map(|n| &*n.name)
     }
 
-    /// Whether a node has a time of its own, which is committed with the input offsets: see [`Port::advance`](crate::Port::advance).
-    pub fn has_time(&self, node: NodeIndex) -> bool {
-        self.0.nodes.get(node.0 as usize).is_some_and(|n| n.spec.has_time)
+    /// Under which name the [time](crate::Port::advance) of a node is to be committed beside the input offsets; `None` if it has
+    /// none: `time:` and the name of its store, of the second and later ones of a store (a cogroup's inputs) `:` and their number.
+    /// So it is kept as long as the store is called the same; and no store is called so, since `:` has no place in a topic's name.
+    pub fn time_name(&self, node: NodeIndex) -> Option<String> {
+        let has_time = |node: &&NodeDef| node.spec.has_time;
+        let store = *self.0.nodes.get(node.0 as usize).filter(has_time)?.spec.stores.first()?;
+        let name = &self.0.stores.get(store)?.name;
+        let before = self.0.nodes.iter().take(node.0 as usize).filter(has_time);
+        Some(match before.filter(|other| other.spec.stores.first() == Some(&store)).count() {
+            0 => format!("time:{name}"),
+            nth => format!("time:{name}:{nth}"),
+        })
     }
 
     /// The place of the store with this name.

@@ -29,7 +29,9 @@ impl Topology {
         let owners = self.stores().iter().map(|s| s.owner.filter(|_| s.sub == sub)).collect();
         let awaits = |n: &&NodeIndex| self.0.facts.get(n.0 as usize).is_some_and(|facts| !facts.caches.is_empty());
         let awaiting = part.nodes.iter().filter(awaits).copied().collect();
-        Ok(TaskGraph::new(self.0.id, wiring.roots, ways, owners, awaiting, wiring.shared))
+        let lets_through = |n: &&NodeIndex| self.0.nodes.get(n.0 as usize).is_some_and(|node| node.spec.lets_through);
+        let due = part.nodes.iter().filter(lets_through).copied().collect();
+        Ok(TaskGraph::new(self.0.id, wiring.roots, ways, owners, (awaiting, due), wiring.shared))
     }
 }
 

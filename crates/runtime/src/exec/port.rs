@@ -19,7 +19,7 @@ pub(crate) struct RecordInfo<'a> {
     pub(crate) offset: i64,
 }
 
-/// A task for the time of one record, punctuation or drained entry.
+/// A task for the time of one record, punctuation, drained entry or row that is let through.
 pub(crate) struct TaskPort<'a> {
     pub(crate) stores: &'a mut TaskStores,
     pub(crate) outbox: &'a mut Outbox,

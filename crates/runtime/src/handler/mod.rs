@@ -22,8 +22,8 @@ pub(crate) use subject::{Of, Origin, Subject};
 pub enum ErrorStage {
     /// A source read the bytes of a record (`deserialization.exception.handler`).
     Deserialization,
-    /// An operator or processor, its stores included, took a record, a punctuation or an update that came out of a cache
-    /// (`processing.exception.handler`).
+    /// An operator or processor, its stores included, took a record, a punctuation, or an update that came out of a cache or was
+    /// held back (`processing.exception.handler`).
     Processing,
     /// A sink wrote the bytes of an output, or the broker refused one (`production.exception.handler`).
     Production,
@@ -45,7 +45,8 @@ impl ErrorStage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorAnswer {
     /// Stop the application with the error. What was done before the record or punctuation is committed; before an update out of a
-    /// cache, whose own write cannot be undone, nothing is: all since the last commit is done again by the next start.
+    /// cache, whose own write cannot be undone, nothing is: all since the last commit is done again by the next start. So it is
+    /// under exactly-once before a final result or what a suppression lets through.
     Fail,
     /// Go on as if the record had not been there. Of an output that the broker refused: go on without that output.
     Skip,
@@ -57,7 +58,8 @@ pub enum ErrorAnswer {
     /// the broker refused, which it would refuse again.
     Retry,
     /// As [`ErrorAnswer::Retry`], after a pause in which the task takes no other record; other tasks go on, and so do commits
-    /// and punctuations by the wall clock. What is no record (a punctuation, an update out of a cache) is tried again at once.
+    /// and punctuations by the wall clock. What is no record (a punctuation, an update out of a cache or one that was held back)
+    /// is tried again at once.
     RetryAfter(Duration),
 }
 
@@ -83,7 +85,8 @@ pub struct RefusedOutput<'a> {
 /// What has failed, lent to an [`ErrorHandler`].
 ///
 /// Key, value, headers and time are those of the *input* record, also where an output of it was refused. A punctuation has
-/// neither key nor value; an update that came out of a cache has those of the store's row.
+/// neither key nor value; an update that came out of a cache has those of the store's row, and so has a final result or what a
+/// suppression lets through: its key is that of the window, as a topic has it.
 #[non_exhaustive]
 #[derive(Clone, Copy)]
 pub struct Failed<'a> {
@@ -96,7 +99,7 @@ pub struct Failed<'a> {
     /// 1 when it has failed for the first time. It begins with 1 again when the task was restarted, or went back to what is
     /// committed.
     pub attempt: u32,
-    /// Where the record was read; `None` for a punctuation, and for an update that came out of a cache.
+    /// Where the record was read; `None` for a punctuation, and for an update that came out of a cache or was held back.
     pub source: Option<RecordMetadata<'a>>,
     /// The key's bytes.
     pub key: Option<&'a [u8]>,

@@ -17,8 +17,8 @@ pub(crate) struct Origin<'a> {
 pub(crate) enum Of<'a, I> {
     /// It processes the front record of an input.
     Front(I),
-    /// It forwards an update out of a cache.
-    Update(Drained<'a>),
+    /// It forwards an update out of a cache, or one that a node has held back, with these headers.
+    Update(Drained<'a>, &'a Headers),
     /// Something else, at this time: a punctuation, or what was held back.
     Other(i64),
 }
@@ -27,7 +27,7 @@ impl<'a> Origin<'a> {
     pub(crate) fn subject(&self) -> Subject<'a> {
         let record = match &self.of {
             Of::Front(input) => Subject::of_front(self.task, input),
-            Of::Update(drained) => Some(Subject::of_update(self.task, drained)),
+            Of::Update(drained, headers) => Some(Subject::of_update(self.task, drained, headers)),
             Of::Other(time) => Some(Subject::nobody(self.task, *time)),
         };
         record.unwrap_or(Subject::nobody(self.task, -1))
@@ -37,7 +37,7 @@ impl<'a> Origin<'a> {
     pub(crate) fn input(&self) -> Option<&'a Input> {
         match self.of {
             Of::Front(input) => Some(input),
-            Of::Update(_) | Of::Other(_) => None,
+            Of::Update(..) | Of::Other(_) => None,
         }
     }
 }
@@ -66,9 +66,10 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// An update that comes out of a cache: the row's key, and what it is now.
-    pub(crate) fn of_update(task: TaskId, drained: &Drained<'a>) -> Self {
-        Self { key: Some(drained.key), value: drained.new, ..Self::nobody(task, drained.timestamp) }
+    /// An update that comes out of a cache or was held back: the row's key, and what it is now.
+    pub(crate) fn of_update(task: TaskId, drained: &Drained<'a>, headers: &Headers) -> Self {
+        let (key, value, headers) = (Some(drained.key), drained.new, headers.clone());
+        Self { key, value, headers, ..Self::nobody(task, drained.timestamp) }
     }
 
     /// A punctuation.

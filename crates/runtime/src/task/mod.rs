@@ -4,6 +4,7 @@ pub(crate) mod commit;
 mod drops;
 mod id;
 mod input;
+mod let_through;
 mod lifecycle;
 pub(crate) mod locks;
 mod mark;
@@ -41,7 +42,7 @@ use punctuate::Timers;
 use settle::Retry;
 use stores::TaskStores;
 use takeover::Takeover;
-pub(crate) use times::{NodeTimes, committed_as};
+pub(crate) use times::NodeTimes;
 
 /// What a task has counted since the last time somebody asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -197,7 +198,7 @@ impl Task {
         if let Some(stores) = &mut self.stores {
             stores.forget();
         }
-        self.times = NodeTimes::new(&self.plan.sub(self.id).map(|sub| sub.timed.clone()).unwrap_or_default());
+        self.times = self.plan.sub(self.id).map(|sub| NodeTimes::new(&sub.timed)).unwrap_or_default();
         (self.commit_requested, self.dirty, self.retry, self.letting_through) = (false, false, None, false);
     }
 

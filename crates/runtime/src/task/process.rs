@@ -1,4 +1,4 @@
-//! Processing: one record, punctuation or drained entry at a time, each atomic in its task (D14).
+//! Processing: one record, punctuation or drained entry at a time, each atomic in its task (D14), and the rows that they make due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use millpond_broker_api::{Consumer, Record};
 use millpond_changelog::{CUT_HEADER, CutClass, Position};
-use millpond_topology::{
-    self as topology, Header, Headers, NodeIndex, PunctuationType, Raw, StoreAccess, TaskGraph, Topology, Turn,
-};
+use millpond_topology::{self as topology, Header, Headers, PunctuationType, Raw, StoreAccess, TaskGraph, Topology};
 use smallvec::SmallVec;
 
 use super::punctuate::Due;
@@ -33,7 +31,7 @@ pub(crate) struct Processing<'a> {
 macro_rules! port {
     ($task:expr, $wall:expr, $timestamp:expr, $record:expr) => {
         TaskPort {
-            stores: $task.stores.as_mut().ok_or_else(|| not_open($task.id))?,
+            stores: $task.stores.as_mut().ok_or_else(|| $crate::task::process::not_open($task.id))?,
             outbox: &mut $task.outbox,
             timers: &mut $task.timers,
             routes: &$task.routes,
@@ -50,8 +48,10 @@ macro_rules! port {
     };
 }
 
+pub(super) use port;
+
 #[cold]
-fn not_open(task: super::TaskId) -> Error {
+pub(super) fn not_open(task: super::TaskId) -> Error {
     Error::new(ErrorKind::Fatal, "use a task's stores").with("task", task).with("reason", "they are not open")
 }
 
@@ -79,7 +79,10 @@ impl Task {
     /// Makes the graph anew after a panic. What its suppliers schedule goes on in the rhythm that it had.
     pub(super) fn rebuild_graph(&mut self, topology: &Topology, wall: i64) -> Result {
         self.timers.carry_over();
-        self.build_graph(topology, wall)
+        self.build_graph(topology, wall)?;
+        // Whose turn it is, is known.
+        self.graph.as_mut().map(TaskGraph::take_due);
+        Ok(())
     }
 
     /// Builds the graph over stores that hold nothing.
@@ -128,6 +131,8 @@ impl Task {
     /// Processes up to `limit` records in the order of their event times; answers how many. Stops early when records may
     /// be missing for that order, and when a commit was asked for.
     pub(crate) fn process(&mut self, cx: &mut Processing<'_>, consumer: &dyn Consumer, limit: usize) -> Result<usize> {
+        // What was due when the task stopped, or was somebody else's.
+        self.let_through(cx)?;
         let mut done = 0;
         while done < limit && !self.commit_requested {
             let Some(input) = self.choose(cx, consumer) else { break };
@@ -297,55 +302,6 @@ impl Task {
         Ok(())
     }
 
-    /// Has all nodes let through what has become due, a row at a time, each atomic like a record: one that fails and is skipped is
-    /// passed over, and the others are forwarded. What a row makes due further down goes before the next row.
-    fn let_through(&mut self, cx: &mut Processing<'_>) -> Result {
-        let mut due = Vec::new();
-        self.take_due(&mut due);
-        while let Some((node, turn)) = due.pop() {
-            self.letting_through = true;
-            if self.let_one_through(cx, node, turn)? {
-                due.push((node, Turn { had: turn.had.saturating_add(1), ..turn }));
-            }
-            self.take_due(&mut due);
-        }
-        self.letting_through = false;
-        Ok(())
-    }
-
-    /// Adds the nodes that have become due, the first one last.
-    #[inline]
-    fn take_due(&mut self, due: &mut Vec<(NodeIndex, Turn)>) {
-        if let Some(graph) = self.graph.as_mut().filter(|graph| graph.has_due()) {
-            due.extend(graph.take_due().into_iter().rev().map(|node| (node, Turn::default())));
-        }
-    }
-
-    /// Answers whether there may be another row.
-    fn let_one_through(&mut self, cx: &mut Processing<'_>, node: NodeIndex, mut turn: Turn) -> Result<bool> {
-        let mut attempt = 1;
-        loop {
-            let mut has_more = false;
-            let mut port = port!(self, cx.wall, self.stream_time, None);
-            let outcome = run(self.graph.as_mut(), self.id, |graph| {
-                has_more = graph.let_through(&mut port, node, turn)?;
-                Ok(())
-            });
-            self.dirty = true;
-            let is_done = outcome.is_ok();
-            match self.settle_held(cx, outcome, attempt)? {
-                Settled::Over if is_done => return Ok(has_more),
-                Settled::Over => turn.pass_over = true,
-                Settled::Again => attempt += 1,
-            }
-        }
-    }
-
-    /// Whether it has told of some of what is due, and not of the rest.
-    pub(crate) fn is_letting_through(&self) -> bool {
-        self.letting_through
-    }
-
     /// Takes every pending entry out of the overlays, in topological order, forwards and logs it; what is forwarded may
     /// make others pending, so it goes on until all is quiet, and the nodes that wait for that have nothing more to say. What
     /// forwards nothing comes last, when it has been written for the last time.
@@ -433,7 +389,7 @@ impl Task {
 
 /// Runs the graph. A task without one is not running, which the caller sees to.
 #[inline]
-fn run(
+pub(super) fn run(
     graph: Option<&mut TaskGraph>,
     task: super::TaskId,
     body: impl FnOnce(&mut TaskGraph) -> topology::Result,

@@ -1,4 +1,4 @@
-//! The border of a record, punctuation or drained entry (D14): what it did becomes part of the interval; or none of it remains,
+//! The border of a record, punctuation, drained entry or row that is let through (D14): what it did becomes part of the interval; or none of it remains,
 //! and the handler is asked, once.
 
 use std::time::Duration;
@@ -84,13 +84,14 @@ impl Task {
         };
         let Some(stage) = stage else { return Err(error) };
         let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, &cx.shared.handlers) };
-        let pause = answer(cx, &failed, error)?;
+        let answered = answer(cx, &failed, error);
         let offset = subject.source.map_or(input.next, |s| s.offset);
-        self.retry =
-            pause.map(|pause| Retry { input: at, offset, attempts: attempt, at: cx.now.saturating_add(pause) });
         if panicked {
+            // Even if it stops with that: what was done before is committed, by a graph that is whole.
             self.rebuild_graph(&cx.shared.topology, cx.wall)?;
         }
+        let at_pause = |pause| Retry { input: at, offset, attempts: attempt, at: cx.now.saturating_add(pause) };
+        self.retry = answered?.map(at_pause);
         if self.retry.is_none() {
             return Ok(Settled::Over);
         }
@@ -152,9 +153,9 @@ impl Task {
         row: &DrainedEntry,
         attempt: u32,
     ) -> Result<Settled> {
-        let row = row.drained();
-        let Err(failure) = outcome else { return self.keep(cx, Of::Update(row)).map(|()| Settled::Over) };
-        self.settle_other(cx, failure, op, Subject::of_update(self.id, &row), attempt)
+        let (row, headers) = (row.drained(), row.headers());
+        let Err(failure) = outcome else { return self.keep(cx, Of::Update(row, headers)).map(|()| Settled::Over) };
+        self.settle_other(cx, failure, op, Subject::of_update(self.id, &row, headers), attempt)
     }
 
     fn settle_other(
@@ -171,11 +172,11 @@ impl Task {
         let error = self.error_of(op, failure);
         let Some(stage) = stage else { return Err(error) };
         let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, &cx.shared.handlers) };
-        let again = answer(cx, &failed, error)?;
+        let answered = answer(cx, &failed, error);
         if panicked {
             self.rebuild_graph(&cx.shared.topology, cx.wall)?;
         }
-        Ok(if again.is_some() { Settled::Again } else { Settled::Over })
+        Ok(if answered?.is_some() { Settled::Again } else { Settled::Over })
     }
 
     /// Keeps what was done: store writes into the interval, changes and outputs to the producer. `of`: what did it, an input by
@@ -189,7 +190,7 @@ impl Task {
         if !self.outbox.is_empty() {
             let of = match of {
                 Of::Front(at) => self.inputs.get(at).map_or(Of::Other(-1), Of::Front),
-                Of::Update(drained) => Of::Update(drained),
+                Of::Update(drained, headers) => Of::Update(drained, headers),
                 Of::Other(at) => Of::Other(at),
             };
             let origin = Origin { task: self.id, of };

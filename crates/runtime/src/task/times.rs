@@ -19,11 +19,8 @@ struct NodeTime {
 impl NodeTimes {
     /// Of nodes that have got nothing yet.
     pub(crate) fn new(nodes: &[(NodeIndex, String)]) -> Self {
-        let unknown = |(node, name): &(NodeIndex, String)| NodeTime {
-            node: *node,
-            name: committed_as(name),
-            time: Mark::default(),
-        };
+        let unknown =
+            |(node, name): &(NodeIndex, String)| NodeTime { node: *node, name: name.clone(), time: Mark::default() };
         Self(nodes.iter().map(unknown).collect())
     }
 
@@ -67,9 +64,4 @@ impl NodeTimes {
     pub(crate) fn record_failed(&mut self) {
         self.0.iter_mut().for_each(|n| n.time.record_failed());
     }
-}
-
-/// What the time of a node with this name is committed under. No store is called so: `:` has no place in a topic's name.
-pub(crate) fn committed_as(node: &str) -> String {
-    format!("node:{node}")
 }

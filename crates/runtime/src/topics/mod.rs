@@ -18,7 +18,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::instance::Shared;
 use crate::plan::{InputPlan, Plan, SinkPlan, StorePlan, SubPlan};
 use crate::settings::{OffsetReset, Settings};
-use crate::task::committed_as;
 
 /// How often internal topics are asked for before the start gives up.
 const ATTEMPTS: usize = 5;
@@ -57,7 +56,7 @@ fn tell_of_metadata(sub: &SubPlan) {
     const BROKERS_DEFAULT: usize = 4096;
     let told = |s: &&StorePlan| s.kind == StoreType::SuppressionBuffer || s.hold.is_some();
     let stores = sub.stores.iter().filter(told).map(|s| s.name.clone());
-    let nodes = sub.timed.iter().map(|(_, name)| committed_as(name));
+    let nodes = sub.timed.iter().map(|(_, name)| name.clone());
     let processor = stores.chain(nodes).map(|name| (name, i64::MIN)).collect();
     let mut text = String::new();
     CommitMetadata { partition_time: i64::MIN, processor }.encode(&mut text);
@@ -66,7 +65,7 @@ fn tell_of_metadata(sub: &SubPlan) {
             bytes = text.len(),
             inputs = ?sub.inputs.iter().map(|i| &*i.topic).collect::<Vec<_>>(),
             "the metadata of this sub-topology's offsets is larger than brokers take by default, which refuse its commits then: \
-             give its windows, suppressions and their stores shorter names, put a repartition between them, or raise the brokers' \
+             give the stores of its windows and suppressions shorter names, put a repartition between them, or raise the brokers' \
              `offset.metadata.max.bytes`"
         );
     }
@@ -200,8 +199,7 @@ fn sub_plan(topology: &Topology, number: usize, app: &str, partitions: &BTreeMap
             forwards: def.owner.is_some(),
         });
     }
-    let timed = sub.nodes.iter().filter(|node| topology.has_time(**node));
-    plan.timed = timed.filter_map(|node| Some((*node, topology.node_name(*node)?.to_owned()))).collect();
+    plan.timed = sub.nodes.iter().filter_map(|node| Some((*node, topology.time_name(*node)?))).collect();
     for sink in &sub.sinks {
         let Some(def) = topology.sinks().get(sink.0 as usize) else { continue };
         let node = def.name.clone();

@@ -255,12 +255,12 @@ impl Worker {
     }
 
     /// If a record or punctuation fails, and the application stops with it, what was done before is whole (D14): it is committed,
-    /// so that neither its task nor the others do it again. If what fails was held back, others were told of which were due with
-    /// it; they are told of again with it, or not at all.
+    /// so that neither its task nor the others do it again. But not under exactly-once if what fails was held back: others were
+    /// told of which were due with it, and would be told of again. Nobody has heard of them if the transaction is aborted.
     fn commit_before(&mut self, error: &Error) {
         if error.kind() == ErrorKind::Record
             && self.holding_since.is_none()
-            && !self.tasks.iter().any(Task::is_letting_through)
+            && !(self.exactly_once() && self.tasks.iter().any(Task::is_letting_through))
             && let Err(e) = self.commit()
         {
             tracing::warn!(worker = self.number, "what was done since the last commit is given up: {}", e.chain());

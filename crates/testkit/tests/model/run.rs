@@ -141,6 +141,8 @@ fn feed(driver: &Driver, inputs: &[Input], run: &Run) -> millpond_runtime::Resul
                 Break::LoseState => driver.restart_without_state()?,
                 Break::CrashBeforeCommit => {}
             }
+            // What was put off may come with the start: a crash before the next commit would have it come again.
+            driver.commit()?;
         }
     }
     // What is put off by the wall clock comes now.

@@ -328,7 +328,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         let build: Build = Arc::new(move |b| Ok(Built::node(SuppressNode::build(&spec, b)?)));
         let mut spec = NodeSpec::processor(name, vec![at.node], build);
         spec.stores = vec![store];
-        (spec.awaits_drain, spec.has_time, spec.tells_finals) = (true, true, tells_finals);
+        (spec.awaits_drain, spec.has_time, spec.lets_through, spec.tells_finals) = (true, true, true, tells_finals);
         spec.old = OldValues { asks: true, passes: true, gives: false };
         let node = at.graph().add::<Record<K, Change<V>>, Record<K, Change<V>>>(spec);
         Table::of_parts(TableParts {

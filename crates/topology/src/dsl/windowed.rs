@@ -175,7 +175,7 @@ impl Plan {
         });
         let mut node = NodeSpec::processor(name, vec![at.node], build);
         node.stores = vec![index];
-        node.has_time = true;
+        (node.has_time, node.lets_through) = (true, self.emit.on_close.is_some());
         node.old = OldValues { gives: true, ..OldValues::default() };
         let mut graph = at.graph();
         let node = graph.add::<Record<K, V>, Record<Windowed<K>, Change<A>>>(node);

@@ -174,3 +174,31 @@ fn json_is_what_the_description_holds() {
         ])
     );
 }
+
+/// The names under which the times of nodes are committed.
+fn time_names(define: impl Fn(&mut Builder)) -> Vec<String> {
+    let mut builder = Topology::builder();
+    define(&mut builder);
+    let topology = builder.build().unwrap();
+    let nodes = topology.sub_topologies().iter().flat_map(|sub| &sub.nodes);
+    nodes.filter_map(|node| topology.time_name(*node)).collect()
+}
+
+/// An operator that is added shifts the generated names of nodes, and must not move a time to another one.
+#[test]
+fn times_of_nodes_are_committed_under_the_names_of_their_stores() {
+    let minutes = || TimeWindows::of_size_with_no_grace(std::time::Duration::from_secs(60));
+    let until_closed = || Suppressed::until_window_closes(BufferConfig::unbounded()).named("final");
+    for is_grown in [false, true] {
+        let names = time_names(|b| {
+            let input = words(b);
+            let input = if is_grown { input.filter(|_, _| true) } else { input };
+            let table = input.clone().group_by_key().windowed_by(minutes()).count(Materialized::named("minutes"));
+            table.suppress(until_closed()).to_stream().to("out", Produced::default());
+            let other = input.clone().group_by_key();
+            let cogroup = input.group_by_key().cogroup(|n: i64, _, _| n + 1).cogroup(other, |n, _, _| n + 1);
+            let _ = cogroup.windowed_by(minutes()).aggregate(|| 0, Materialized::named("both").value(I64));
+        });
+        assert_eq!(names, ["time:minutes", "time:final-store", "time:both", "time:both:1"], "{is_grown}");
+    }
+}

@@ -1,6 +1,6 @@
 //! What leaves the overlay for the log: entries lent at a record border, and the buffers of a drained one.
 
-use millpond_topology::{Drained, HeldBack};
+use millpond_topology::{Drained, Headers, HeldBack};
 
 /// A write on its way to the changelog, lent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct DrainedEntry {
     pub(super) key: Vec<u8>,
     pub(super) new: Buffer,
     pub(super) old: Buffer,
+    /// Of a row that a node has held back.
+    pub(super) headers: Headers,
     pub(super) timestamp: i64,
 }
 
@@ -46,7 +48,13 @@ impl DrainedEntry {
         self.key.extend_from_slice(row.key);
         self.new.set(row.value);
         self.old.set(None);
+        self.headers.clone_from(row.headers);
         self.timestamp = row.timestamp;
+    }
+
+    /// The headers that it is forwarded with, as far as they are known before.
+    pub fn headers(&self) -> &Headers {
+        &self.headers
     }
 
     /// For the changelog: the new value.

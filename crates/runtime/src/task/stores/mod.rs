@@ -65,7 +65,7 @@ impl TaskStore {
         StoreAccess { layer: &mut self.overlay, base, timestamp: at.timestamp, expiry }
     }
 
-    /// Its node has forwarded the final results of all windows that close up to `close`.
+    /// See [`Port::release`](millpond_topology::Port::release).
     fn release(&mut self, close: i64) {
         self.released.raise(close);
         if let (Some(expiring), Some(hold)) = (&mut self.expiring, self.plan.hold) {
@@ -196,7 +196,7 @@ impl TaskStores {
         }
     }
 
-    /// Up to which window close a store's node has forwarded final results.
+    /// See [`Port::released`](millpond_topology::Port::released).
     pub(crate) fn released(&self, store: StoreIndex) -> Option<i64> {
         self.stores.get(self.place(store)?)?.released.time()
     }

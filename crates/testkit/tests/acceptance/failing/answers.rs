@@ -2,7 +2,7 @@
 
 use millpond_runtime::{Counter, ErrorAnswer, ErrorKind, ErrorPolicy, ErrorStage, Guarantee};
 use millpond_testkit::{Driver, DriverBuilder, RawRecord};
-use millpond_topology::{Consumed, I64, Produced, Utf8};
+use millpond_topology::{Consumed, I64, Materialized, Produced, Utf8};
 
 use super::{Asked, FAULTS, Fault, half_done, letters};
 use crate::support::{BOTH, assert_names, builder, kvs, out};
@@ -363,5 +363,29 @@ fn a_dead_letter_without_a_place_stops_the_application() {
         let error = run(&driver, Fault::Error).unwrap_err();
         assert_names(&error, &["offset=`1`", remedy, "unlucky"]);
         assert_stopped(&driver, Fault::Error);
+    }
+}
+
+/// Also after a panic, which leaves a graph that is not whole: cached updates go through a node with two parents.
+#[test]
+fn what_was_done_before_a_panic_is_committed() {
+    for guarantee in BOTH {
+        let driver = builder(|b| {
+            let input = b.stream("in", Consumed::with(Utf8, I64));
+            let sums = input.clone().group_by_key().reduce(|a, b| a + b, Materialized::named("sums"));
+            let both = sums.to_stream().merge(input);
+            let check = |_: &String, value: &i64| match value {
+                13 => panic!("very unlucky"),
+                _ => Ok(()),
+            };
+            both.try_peek(check).to("out", Produced::with(Utf8, I64));
+        });
+        let driver = driver.guarantee(guarantee).caching(1 << 20).manual_commit().build().unwrap();
+        let input = driver.input("in", Utf8, I64);
+        input.pipe("a", 1, 1).unwrap();
+        input.pipe("a", 2, 2).unwrap();
+        assert_names(&input.pipe("b", 13, 3).unwrap_err(), &["very unlucky"]);
+        assert_eq!(driver.committed("in", 0), Some(2), "{guarantee:?}");
+        assert_eq!(out(&driver), kvs(&[("a", 1), ("a", 2), ("a", 3)]), "{guarantee:?}");
     }
 }

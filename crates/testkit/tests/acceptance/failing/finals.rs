@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use millpond_runtime::{Counter, ErrorAnswer, Failed, Guarantee};
-use millpond_testkit::{Driver, DriverBuilder};
+use millpond_testkit::{Driver, DriverBuilder, TestRecord};
 use millpond_topology::{
-    BufferConfig, Builder, Consumed, EmitStrategy, Error, Materialized, Nullable, Produced, Suppressed, Table,
-    TimeWindowed, TimeWindows, Upserts, Utf8, Windowed,
+    BufferConfig, Builder, Consumed, EmitStrategy, Error, I64, Materialized, Nullable, Produced, Record, StoreRef,
+    Suppressed, Table, TimeWindowed, TimeWindows, TimestampedWindow, Upserts, Utf8, Windowed,
 };
 
-use crate::support::{BOTH, assert_names, builder};
+use crate::support::{BOTH, assert_names, builder, closure, kvs};
 use crate::windows::{ms, output, pipe, told};
 
 const SIZE: i64 = 10;
@@ -131,8 +131,8 @@ fn a_final_result_that_fails_once_is_told_of_in_its_place() {
     }
 }
 
-/// If the application stops with it, nothing of what is due with it counts as told of: when the function is mended, each is told
-/// of once under exactly-once, and none is missing.
+/// If the application stops with it, it is told of when the function is mended, though nothing more comes in: each once under
+/// exactly-once, and none is missing. What had been done before counts once under either guarantee.
 #[test]
 fn a_final_result_that_stops_the_application_is_told_of_when_it_can_be() {
     for how in ALL {
@@ -143,26 +143,102 @@ fn a_final_result_that_stops_the_application_is_told_of_when_it_can_be() {
                 true => Err(Error::other("not yet")),
                 false => Ok(()),
             });
-            let driver = telling(how, fault).guarantee(guarantee).build().unwrap();
+            let caching = if how == Finals::Cached { 1 << 20 } else { 0 };
+            let driver = telling(how, fault).guarantee(guarantee).caching(caching).manual_commit().build().unwrap();
             pipe(&driver, &[("c", "3", 3), ("b", "poison", 2), ("a", "1", 1)]);
-            let error = driver.input("in", Utf8, Utf8).pipe("a", "2", 12).unwrap_err();
-            assert_names(&error, &["forward what was held back", "not yet"]);
+            let stopped = driver.input("in", Utf8, Utf8).pipe("a", "2", 12).and_then(|()| driver.commit());
+            assert_names(&stopped.unwrap_err(), &["forward what was held back", "not yet"]);
             mended.store(true, Ordering::Relaxed);
             driver.restart().unwrap();
-            pipe(&driver, &[("a", "4", 25)]);
+            driver.commit().unwrap();
             let mut all = told(&output(&driver, SIZE));
             if guarantee == Guarantee::AtLeastOnce {
-                all.dedup();
                 all.sort();
                 all.dedup();
             }
-            let mut want = vec!["a[0,10)=1@1", "b[0,10)=poison@2", "c[0,10)=3@3", "a[10,20)=2@12"];
-            if guarantee == Guarantee::AtLeastOnce {
-                want.sort_unstable();
-            }
-            assert_eq!(all, want, "{how:?} {guarantee:?}");
+            assert_eq!(all, ["a[0,10)=1@1", "b[0,10)=poison@2", "c[0,10)=3@3"], "{how:?} {guarantee:?}");
+            pipe(&driver, &[("a", "4", 25)]);
+            driver.commit().unwrap();
+            assert_eq!(told(&output(&driver, SIZE)).last().unwrap(), "a[10,20)=2@12", "{how:?} {guarantee:?}");
         }
     }
+}
+
+/// The same where results are put off and come by the wall clock.
+#[test]
+fn a_final_result_that_was_put_off_and_stops_the_application_counts_once() {
+    for guarantee in BOTH {
+        let failed = AtomicBool::new(false);
+        let driver = builder(move |b| {
+            let windows = TimeWindows::of_size_with_no_grace(ms(SIZE as u64));
+            b.stream("in", Consumed::with(Utf8, Utf8))
+                .group_by_key()
+                .windowed_by(windows)
+                .emit_strategy(EmitStrategy::on_window_close())
+                .aggregate(String::new, |so_far, _, v| so_far + v, Materialized::named("s").value(Utf8))
+                .to_stream()
+                .try_peek(move |_, value| match value == "poison" && !failed.swap(true, Ordering::Relaxed) {
+                    true => Err(Error::other("once")),
+                    false => Ok(()),
+                })
+                .to("out", Produced::with(TimeWindowed::new(Utf8, SIZE), Utf8));
+        });
+        let driver = driver.guarantee(guarantee).manual_commit().build().unwrap();
+        pipe(&driver, &[("c", "3", 1), ("b", "poison", 2), ("e", "5", 12)]);
+        assert_names(&driver.advance(ms(1500)).unwrap_err(), &["once"]);
+        driver.restart().unwrap();
+        driver.advance(ms(1500)).unwrap();
+        driver.commit().unwrap();
+        assert_eq!(told(&output(&driver, SIZE)), ["b[0,10)=poison@2", "c[0,10)=3@1"], "{guarantee:?}");
+    }
+}
+
+/// After a panic it goes on with the row whose turn it was, whatever those before it have done to the store.
+#[test]
+fn rows_may_be_deleted_by_who_is_told_of_them() {
+    for panics in [false, true] {
+        let tried = Arc::new(AtomicBool::new(false));
+        let driver = builder(move |b| {
+            let table = finals(b, Finals::OnClose);
+            let rows = table.store::<TimestampedWindow<String, String>>().unwrap();
+            let delete = closure(move |rows: &StoreRef<TimestampedWindow<String, String>>, cx, record: Numbered| {
+                cx.store(rows)?.delete(&record.key, record.value)?;
+                match record.key == "b" && !tried.swap(true, Ordering::Relaxed) {
+                    true if panics => panic!("once"),
+                    true => Err(Error::other("once")),
+                    false => cx.forward(record),
+                }
+            });
+            let starts = table.to_stream().map(|key: Windowed<String>, _: String| (key.key, key.start));
+            starts.process(&rows, delete).to("out", Produced::with(Utf8, I64));
+        });
+        let retry = |_: &Failed<'_>, _: &millpond_runtime::Error| ErrorAnswer::Retry;
+        let driver = driver.error_handler(retry).build().unwrap();
+        pipe(&driver, &[("a", "1", 1), ("b", "2", 2), ("c", "3", 3), ("d", "4", 4), ("z", "9", 15)]);
+        let told = driver.output("out", Utf8, I64).read_key_values();
+        assert_eq!(told, kvs(&[("a", 0), ("b", 0), ("c", 0), ("d", 0)]), "{panics}");
+    }
+}
+
+type Numbered = Record<String, i64>;
+
+/// The letter of a suppressed update has the headers of the row's last update.
+#[test]
+fn the_dead_letter_of_a_suppressed_update_has_its_headers() {
+    let driver = builder(|b| {
+        b.table("in", Consumed::with(Utf8, Utf8))
+            .suppress(Suppressed::until_time_limit(ms(10), BufferConfig::unbounded()))
+            .to_stream()
+            .try_peek(|_, _| Err(Error::other("never")))
+            .to("out", Produced::with(Utf8, Nullable(Utf8)));
+    });
+    let driver = driver.setting("processing.exception.handler", "dead-letter");
+    let driver = driver.setting("errors.dead.letter.queue.topic.name", "dead").build().unwrap();
+    let input = driver.input("in", Utf8, Utf8);
+    input.pipe_record(&TestRecord::new("a".to_owned(), "1".to_owned(), 0).header("h", "x")).unwrap();
+    input.pipe("b", "2", 20).unwrap();
+    let [letter] = driver.records("dead").try_into().unwrap();
+    assert_eq!(letter.headers.get("h").unwrap().value.as_deref(), Some(&b"x"[..]));
 }
 
 /// What a suppression by time lets through fails alone as well, whatever its place in the buffer.

@@ -74,5 +74,5 @@ fn a_child_that_fails_fails_the_record_whatever_the_parent_makes_of_it() {
 fn the_error_is_the_childs_and_says_what_is_missing() {
     let driver = careless(Guarantee::AtLeastOnce, "fail").build().unwrap();
     let error = driver.input("in", Utf8, I64).pipe("a", 13, 0).unwrap_err();
-    assert_names(&error, &["node=`half-done`", "unlucky", "pass the error of `forward` on"]);
+    assert_names(&error, &["node=`half-done`", "unlucky", "not passed on by=`careless`"]);
 }

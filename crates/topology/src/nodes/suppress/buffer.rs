@@ -8,8 +8,9 @@ use store::{
 
 use crate::error::Result;
 use crate::headers::Headers as RecordHeaders;
+use crate::node::Turn;
 use crate::nodes::suppress::wait::Due;
-use crate::port::{LayerSpace, Port, StoreIndex, Turn};
+use crate::port::{LayerSpace, Port, StoreIndex};
 
 /// An update on its way into a buffer.
 pub(super) struct Waiting<'a> {

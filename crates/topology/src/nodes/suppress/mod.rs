@@ -13,9 +13,9 @@ use self::buffer::{Buffer, Taken, Waiting};
 use self::wait::Due;
 pub(crate) use self::wait::{Room, Wait, WhenFull};
 use crate::error::Result;
-use crate::headers::Header;
-use crate::node::{BuildCx, Event, Node, Outs, TaskCx};
-use crate::port::{Dropped, HeldBack, NodeIndex, Schedule, StoreIndex, Turn};
+use crate::headers::{Header, Headers};
+use crate::node::{BuildCx, Event, Node, Outs, TaskCx, Turn};
+use crate::port::{Dropped, HeldBack, NodeIndex, Schedule, StoreIndex};
 use crate::record::{Change, Record};
 use crate::serde::Coder;
 
@@ -152,22 +152,19 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
         if row.new.is_none() && self.wait.is_final() {
             return Ok(());
         }
-        cx.port.lets_through(&HeldBack { key, value: row.new, timestamp: row.context.timestamp });
-        let record = self.record(key, row)?;
+        let headers = headers_of(row);
+        cx.port.lets_through(&HeldBack { key, value: row.new, headers: &headers, timestamp: row.context.timestamp });
+        let record = self.record(key, row, headers)?;
         self.outs.forward(&mut TaskCx { source_key: None, ..cx.reborrow() }, record)
     }
 
     /// The update that a row of the buffer stands for: from what those behind have heard of last to what it is now, with its own
     /// time and headers.
-    fn record(&self, key: &[u8], row: BufferValue<'_>) -> Result<Record<K, Change<V>>> {
+    fn record(&self, key: &[u8], row: BufferValue<'_>, headers: Headers) -> Result<Record<K, Change<V>>> {
         let BufferValue { context, prior, new, .. } = row;
         let old = prior.filter(|_| self.wants_old).map(|old| self.value.decode(old)).transpose()?;
         let change = Change { new: self.value.decode_nullable(new)?, old };
-        let mut record = Record::new(self.key.decode(key)?, change, context.timestamp);
-        for store::Header { key, value } in context.headers.iter() {
-            record.headers.push(Header { name: key.into(), value: value.map(Bytes::copy_from_slice) });
-        }
-        Ok(record)
+        Ok(Record { key: self.key.decode(key)?, value: change, timestamp: context.timestamp, headers })
     }
 
     /// All updates that caches held back are here.
@@ -198,6 +195,15 @@ impl<K: 'static, V: 'static> SuppressNode<K, V> {
         }
         self.reach(cx, time)
     }
+}
+
+/// The headers of the last update of a row.
+fn headers_of(row: BufferValue<'_>) -> Headers {
+    let mut headers = Headers::new();
+    for store::Header { key, value } in row.context.headers.iter() {
+        headers.push(Header { name: key.into(), value: value.map(Bytes::copy_from_slice) });
+    }
+    headers
 }
 
 impl<K: 'static, V: 'static> Node<Record<K, Change<V>>> for SuppressNode<K, V> {

@@ -18,8 +18,8 @@ pub(crate) use self::window_rows::WindowRows;
 use crate::dsl::{Closing, EmitStrategy, WindowSpec, millis};
 use crate::error::Result;
 use crate::headers::Headers;
-use crate::node::{BuildCx, Child, Event, Node, Outs, TaskCx};
-use crate::port::{Drained, Dropped, HeldBack, NodeIndex, Schedule, StoreIndex, Turn};
+use crate::node::{BuildCx, Child, Event, Node, Outs, TaskCx, Turn};
+use crate::port::{Drained, Dropped, HeldBack, NodeIndex, Schedule, StoreIndex};
 use crate::record::{Change, Record};
 use crate::serde::{Coder, Windowed};
 
@@ -75,7 +75,7 @@ const LOOK: i64 = 1000;
 
 /// Aggregates by key and window.
 ///
-/// All that it knows is with the port: its time, the greatest event time that it has got; its rows; and where final results are
+/// All that must outlive it is with the port: its time, the greatest event time that it has got; its rows; and where final results are
 /// forwarded, up to which close they were.
 pub(crate) struct WindowedNode<K, V, A, R> {
     name: Arc<str>,
@@ -87,8 +87,6 @@ pub(crate) struct WindowedNode<K, V, A, R> {
     emission: Emission,
     /// From when on (wall clock) closed windows are looked for again.
     next_look: i64,
-    /// What is being told of.
-    finals: Option<Finals>,
     windowed_key: Vec<u8>,
     late: Option<Child<Record<K, V>>>,
     outs: Updates<K, A>,
@@ -111,8 +109,8 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
         }
         let (late, outs) = (b.side()?, b.outs()?);
         let (name, node) = (b.name.clone(), b.node);
-        let (next_look, finals, windowed_key) = (i64::MIN, None, Vec::new());
-        Ok(Self { name, node, store, rows, value, closing, emission, next_look, finals, windowed_key, late, outs })
+        let (next_look, windowed_key) = (i64::MIN, Vec::new());
+        Ok(Self { name, node, store, rows, value, closing, emission, next_look, windowed_key, late, outs })
     }
 
     fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, V>) -> Result {
@@ -127,7 +125,8 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
             cx.port.dropped(self.node, why);
             return Ok(());
         }
-        let close = self.closing.close_at(cx.port.advance(self.node, record.timestamp));
+        let time = cx.port.advance(self.node, record.timestamp);
+        let close = self.close_at(cx, time);
         let to = if self.emission.on_close.is_some() { None } else { Some(&mut self.outs) };
         if !self.rows.take(cx, to, &record, close)? {
             cx.port.dropped(self.node, Dropped::Late);
@@ -139,6 +138,15 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
             self.look(cx, close);
         }
         Ok(())
+    }
+
+    /// The window close at a time of the node; not before what it has told of, if its time was committed by somebody else.
+    fn close_at(&self, cx: &TaskCx<'_>, time: i64) -> i64 {
+        let close = self.closing.close_at(time);
+        match self.emission.on_close {
+            Some(_) => close.max(cx.port.released(self.store).unwrap_or(close)),
+            None => close,
+        }
     }
 
     /// Looks whether there are windows that are closed and were not told of.
@@ -162,21 +170,18 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
     /// Forwards the final result whose turn it is. Where the last one has had its turn, all were told of.
     fn let_through(&mut self, cx: &mut TaskCx<'_>, turn: Turn) -> Result {
         let Some(time) = cx.port.node_time(self.node) else { return Ok(()) };
-        let close = self.closing.close_at(time);
-        let finals = match self.finals.take() {
+        let close = self.close_at(cx, time);
+        let finals = match cx.scratch.memory.take().and_then(|memory| memory.downcast::<Finals>().ok()) {
             Some(finals) => finals,
-            None => self.rows.closed(cx, cx.port.released(self.store), close)?,
+            None => Arc::new(self.rows.closed(cx, cx.port.released(self.store), close)?),
         };
-        let has_more = finals.has_more(turn.had);
-        if has_more {
+        cx.scratch.memory = Some(finals.clone());
+        if finals.has_more(turn.had) {
             cx.has_due(self.node);
         } else {
             self.release(cx, close);
         }
-        let told = if turn.pass_over { Ok(()) } else { self.tell(cx, &finals, turn.had) };
-        // What has failed may be tried again.
-        self.finals = Some(finals).filter(|_| has_more || told.is_err());
-        told
+        if turn.pass_over { Ok(()) } else { self.tell(cx, &finals, turn.had) }
     }
 
     fn tell(&mut self, cx: &mut TaskCx<'_>, finals: &Finals, n: u64) -> Result {
@@ -184,11 +189,12 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
         self.windowed_key.clear();
         self.windowed_key.extend_from_slice(key);
         R::add_window((row.start, row.end), &mut self.windowed_key);
-        cx.port.lets_through(&HeldBack { key: &self.windowed_key, value: Some(value), timestamp: row.timestamp });
+        let (headers, timestamp) = (Headers::default(), row.timestamp);
+        cx.port.lets_through(&HeldBack { key: &self.windowed_key, value: Some(value), headers: &headers, timestamp });
         let (key, value) = self.rows.read(key, value)?;
         let key = Windowed { key, start: row.start, end: row.end };
         let value = Change { new: Some(value), old: None };
-        self.outs.forward(cx, Record { key, value, timestamp: row.timestamp, headers: Headers::default() })
+        self.outs.forward(cx, Record { key, value, timestamp, headers })
     }
 
     /// Looks at the wall clock: time goes on where nothing comes, and what was put off is made up for.
@@ -203,7 +209,8 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
         if wall > self.next_look
             && let Some(time) = cx.port.node_time(self.node)
         {
-            self.look(cx, self.closing.close_at(time));
+            let close = self.close_at(cx, time);
+            self.look(cx, close);
         }
     }
 

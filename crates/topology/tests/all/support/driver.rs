@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use millpond_topology::{
-    Drained, Headers, NodeIndex, Port as _, PunctuationType, Raw, Result, SinkIndex, SourceIndex, StoreIndex,
-    TaskGraph, Topology, Turn,
+    Drained, Headers, NodeIndex, Port as _, PunctuationType, Raw, Result, Round, SinkIndex, SourceIndex, StoreIndex,
+    TaskGraph, Topology,
 };
 
 use super::port::{Logged, MockPort, Sent};
@@ -165,13 +165,14 @@ impl Driver {
 
 /// Has all nodes forward what is due; what a row makes due further down goes before the next row.
 fn let_through(graph: &mut TaskGraph, port: &mut MockPort) -> Result {
-    let turns = |nodes: Vec<NodeIndex>| nodes.into_iter().rev().map(|node| (node, Turn::default()));
-    let mut due: Vec<_> = turns(graph.take_due()).collect();
-    while let Some((node, turn)) = due.pop() {
-        if graph.let_through(port, node, turn)? {
-            due.push((node, Turn { had: turn.had + 1, ..turn }));
+    let rounds = |nodes: Vec<NodeIndex>| nodes.into_iter().rev().map(|node| (node, Round::default()));
+    let mut due: Vec<_> = rounds(graph.take_due()).collect();
+    while let Some((node, mut round)) = due.pop() {
+        if graph.let_through(port, node, &mut round)? {
+            round.had += 1;
+            due.push((node, round));
         }
-        due.extend(turns(graph.take_due()));
+        due.extend(rounds(graph.take_due()));
     }
     Ok(())
 }
