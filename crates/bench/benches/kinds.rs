@@ -120,7 +120,7 @@ const KINDS: &[Kind] = &[
     },
     Kind { name: "list", load: load_list, hours: HISTORY, verbs: &[("get 8", get_list), ("append", append)] },
     Kind { name: "buffer by arrival", load: load_arrivals, hours: 1, verbs: &[("put and evict", by_arrival)] },
-    Kind { name: "buffer by key", load: load_keys, hours: 1, verbs: &[("put and evict", by_key)] },
+    Kind { name: "buffer by key", load: load_keys, hours: 1, verbs: &[("put and take", by_key)] },
 ];
 
 // ---- key-value and what stands on it ----

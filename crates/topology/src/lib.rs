@@ -32,6 +32,7 @@ mod problem;
 mod processor;
 mod put_log;
 mod record;
+mod round;
 mod serde;
 mod store;
 mod task;
@@ -55,13 +56,14 @@ pub use murmur3::murmur3_128;
 pub use optimize::{Optimization, ReusedTopic};
 pub use partitions::Partitions;
 pub use port::{
-    Drained, Dropped, Expiry, HeldBack, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata,
-    Round, Schedule, SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
+    Drained, Dropped, Expiry, Layer, LayerSpace, NodeIndex, Out, Port, PunctuationType, Raw, RecordMetadata, Schedule,
+    SinkIndex, SourceIndex, StoreAccess, StoreIndex, TimerId,
 };
 pub use problem::{BuildError, Problem, ProblemKind};
 pub use processor::{Processor, Timer};
 pub use put_log::{LoggedPut, PutLog};
 pub use record::{Change, FixedKeyRecord, Record, RecordContext};
+pub use round::{HeldBack, Round};
 #[cfg(feature = "postcard")]
 pub use serde::Postcard;
 #[cfg(feature = "prost")]

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::{Event, Root, Scratch, Slot, TaskCx, TaskIdentity, Turn};
-use crate::port::{Drained, NodeIndex, Port, Raw, Round, SourceIndex, StoreIndex};
+use crate::port::{Drained, NodeIndex, Port, Raw, SourceIndex, StoreIndex};
+use crate::round::Round;
 
 /// The nodes of a task, ready to run. [`Topology::task`](crate::Topology::task) makes it.
 ///

@@ -1,8 +1,8 @@
 //! The buffer that keeps every row: what a join with a grace period needs.
 
 use super::totals::{BufferTotals, Totals};
-use super::{Buffered, damaged, earliest, evict, order_head, split_order};
-use crate::{Result, Space, SpaceMut};
+use super::{Buffered, OldestFirst, damaged, earliest, order_head, split_order, take_oldest, with_totals};
+use crate::{Result, Row, Space, SpaceMut};
 
 /// A buffer of bytes over a space, in the order of the rows' times; rows of one time in the order of their arrival, whatever
 /// their keys. A key may have any number of rows. Cheap to make: one per access.
@@ -60,12 +60,19 @@ impl<S: SpaceMut + ?Sized> ArrivalBuffer<'_, S> {
         due: &mut dyn FnMut(i64, BufferTotals) -> bool,
         each: &mut dyn FnMut(Buffered<'_>) -> Result<()>,
     ) -> Result<u64> {
-        evict(self.space, due, &mut |space, order, totals| {
+        let mut step = |space: &mut S, order: Row<'_>, totals: &mut Totals| {
             let (time, rest) = split_order(order.key)?;
             let key = rest.get(4..).ok_or_else(|| damaged("an order row is too short"))?;
             each(Buffered { time, key, value: order.value })?;
             totals.remove(key, order.value)?;
             space.put(order.key, None)
+        };
+        with_totals(self.space, |space, totals| {
+            let (mut walk, mut taken) = (OldestFirst::default(), 0);
+            while take_oldest(space, totals, &mut walk, due, &mut step)? {
+                taken += 1;
+            }
+            Ok(taken)
         })
     }
 }

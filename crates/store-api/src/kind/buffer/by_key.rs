@@ -1,7 +1,7 @@
 //! The buffer that keeps the last value of each key: what suppression needs.
 
 use super::totals::{BufferTotals, Totals};
-use super::{Buffered, OldestFirst, ROW, damaged, earliest, order_head, split_order, take_oldest};
+use super::{Buffered, OldestFirst, ROW, damaged, earliest, order_head, split_order, take_oldest, with_totals};
 use crate::{Result, Row, Space, SpaceMut, ValueAndTimestamp};
 
 /// Makes the new value of a key of the one that waits, if one does; it appends to the buffer.
@@ -154,19 +154,15 @@ impl<S: SpaceMut + ?Sized> KeyBuffer<'_, S> {
         each: &mut dyn FnMut(Buffered<'_>) -> Result<()>,
     ) -> Result<bool> {
         let Self { space, scratch: BufferScratch { row, .. } } = self;
-        let before = Totals::read(&mut **space)?;
-        let mut totals = before;
-        let taken = take_oldest(&mut **space, &mut totals, walk, due, &mut |space, order, totals| {
-            let waiting = read_row(space, order, row)?;
-            each(waiting)?;
-            totals.remove(waiting.key, waiting.value)?;
-            space.put(order.key, None)?;
-            space.put(row, None)
-        });
-        if totals != before {
-            totals.write(&mut **space)?;
-        }
-        taken
+        with_totals(&mut **space, |space, totals| {
+            take_oldest(space, totals, walk, due, &mut |space, order, totals| {
+                let waiting = read_row(space, order, row)?;
+                each(waiting)?;
+                totals.remove(waiting.key, waiting.value)?;
+                space.put(order.key, None)?;
+                space.put(row, None)
+            })
+        })
     }
 
     /// How much would wait if all rows were taken out for which `due` holds, as [`KeyBuffer::take_oldest`] asks it.

@@ -85,31 +85,18 @@ fn earliest<S: Space + ?Sized>(space: &S, lowest: i64) -> Result<Option<i64>> {
     cursor.next()?.map(|row| split_order(row.key).map(|(time, _)| time)).transpose()
 }
 
-/// Walks over the order rows that are due and has `step` take each of them out; the totals are written at the end, after an
-/// error too. Answers how many were taken out.
-fn evict<S: SpaceMut + ?Sized>(
+/// Changes the rows with their totals, which are written at the end, after an error too.
+fn with_totals<S: SpaceMut + ?Sized, T>(
     space: &mut S,
-    due: &mut dyn FnMut(i64, BufferTotals) -> bool,
-    step: &mut dyn FnMut(&mut S, Row<'_>, &mut Totals) -> Result<()>,
-) -> Result<u64> {
+    body: impl FnOnce(&mut S, &mut Totals) -> Result<T>,
+) -> Result<T> {
     let before = Totals::read(space)?;
     let mut totals = before;
-    let outcome = evict_due(space, &mut totals, due, step);
+    let outcome = body(space, &mut totals);
     if totals != before {
         totals.write(space)?;
     }
-    outcome.map(|()| before.held.rows - totals.held.rows)
-}
-
-fn evict_due<S: SpaceMut + ?Sized>(
-    space: &mut S,
-    totals: &mut Totals,
-    due: &mut dyn FnMut(i64, BufferTotals) -> bool,
-    step: &mut dyn FnMut(&mut S, Row<'_>, &mut Totals) -> Result<()>,
-) -> Result<()> {
-    let mut walk = OldestFirst::default();
-    while take_oldest(space, totals, &mut walk, due, step)? {}
-    Ok(())
+    outcome
 }
 
 /// Has `step` take the oldest row out, if that is due; false if it is not, or there is none.

@@ -15,8 +15,9 @@ pub(crate) use self::wait::{Room, Wait, WhenFull};
 use crate::error::Result;
 use crate::headers::{Header, Headers};
 use crate::node::{BuildCx, Event, Node, Outs, TaskCx, Turn};
-use crate::port::{Dropped, HeldBack, NodeIndex, Schedule, StoreIndex};
+use crate::port::{Dropped, NodeIndex, Schedule, StoreIndex};
 use crate::record::{Change, Record};
+use crate::round::HeldBack;
 use crate::serde::Coder;
 
 /// Holds updates of a table back. Its buffer is a store: all it knows is there, and beside the input offsets up to where rows

@@ -19,8 +19,9 @@ use crate::dsl::{Closing, EmitStrategy, WindowSpec, millis};
 use crate::error::Result;
 use crate::headers::Headers;
 use crate::node::{BuildCx, Child, Event, Node, Outs, TaskCx, Turn};
-use crate::port::{Drained, Dropped, HeldBack, NodeIndex, Schedule, StoreIndex};
+use crate::port::{Drained, Dropped, NodeIndex, Schedule, StoreIndex};
 use crate::record::{Change, Record};
+use crate::round::HeldBack;
 use crate::serde::{Coder, Windowed};
 
 /// What a windowed aggregation forwards.
