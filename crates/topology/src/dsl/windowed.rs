@@ -225,7 +225,7 @@ macro_rules! common {
             ///     .group_by_key()
             ///     .windowed_by(hours)
             ///     .split_late();
-            /// let _ = hourly.count(Materialized::named("hourly"));
+            /// hourly.count(Materialized::named("hourly"));
             /// late.to("late-flights", Produced::default());
             /// # builder.build().unwrap();
             /// ```
