@@ -16,6 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         return on_kafka(&words);
     }
     let mut command = flights(&features(&words)?);
+    eprintln!("demo: it is built in release mode first; nothing is said meanwhile, which takes minutes the first time");
     run_command(command.arg("demo").args(arguments))
 }
 

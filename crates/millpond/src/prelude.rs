@@ -12,8 +12,10 @@ pub use millpond_store_rocks::{RocksEngine as Rocks, RocksSettings};
 
 // Topologies, and processors in them.
 pub use millpond_topology::{
-    BufferConfig, Consumed, Context, EmitStrategy, FixedKeyRecord, Grouped, Headers, Init, Materialized, Processor,
-    Produced, Record, Repartitioned, Schedule, SessionWindows, SlidingWindows, Suppressed, TimeWindows, Topology,
+    BufferConfig, Builder, Child, Consumed, Context, Deletes, EmitStrategy, FixedKeyRecord, Grouped, Headers, Init,
+    Materialized, OffsetReset, Optimization, Processor, Produced, Record, RecordContext, Repartitioned, RowContext,
+    Schedule, SessionWindows, SlidingWindows, StoreFormat, Stream, Suppressed, Table, TimeWindows, Timer, Topology,
+    Upserts, ValueTransformer,
 };
 
 // Stores of processors: how they are declared, their kinds, and what their rows are.
@@ -31,7 +33,7 @@ pub use millpond_topology::Protobuf;
 // Serdes, and what makes one.
 pub use millpond_topology::{
     Bool, ByteArray, F32, F64, I16, I32, I64, Json, List, Nullable, Serde, SessionWindowed, TimeWindowed, U64, Utf8,
-    UuidText,
+    UuidText, Void,
 };
 
 /// What a processor answers: `Result` or `Result<T>`. With a second parameter it is the standard library's, so that the name

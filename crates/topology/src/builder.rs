@@ -81,6 +81,7 @@ impl Builder {
     /// Reads a topic as a table: the last value of each key; a null value deletes the row.
     ///
     /// The table has no store, since nothing here needs its rows; see [`Builder::table_materialized`].
+    #[must_use = "a table without a store does nothing until something consumes it"]
     pub fn table<K: 'static, V: 'static>(&mut self, topic: &str, consumed: Consumed<K, V>) -> Table<K, V, Deletes> {
         self.table_materialized(topic, consumed, Materialized::default())
     }
@@ -228,7 +229,7 @@ impl Builder {
     /// # use millpond_topology::*;
     /// let mut builder = Topology::builder();
     /// builder.optimize(Optimization::ALL);
-    /// let _ = builder.table_materialized("prices", Consumed::with(Utf8, I64), Materialized::named("prices"));
+    /// builder.table_materialized("prices", Consumed::with(Utf8, I64), Materialized::named("prices"));
     /// assert!(builder.build()?.internal_topics().is_empty());
     /// # Ok::<(), BuildError>(())
     /// ```

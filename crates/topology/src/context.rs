@@ -143,6 +143,14 @@ impl<P: Processor> Context<'_, P> {
         self.timers.cancel(self.task.port, timer);
     }
 
+    /// Whether a timer goes on: not if it was cancelled, nor if the record that started it has failed.
+    ///
+    /// Timers are undone with a record that fails, a processor's fields are not. So a timer that runs only while it is needed
+    /// is kept in a field and asked about here; that the field holds one says nothing.
+    pub fn is_scheduled(&self, timer: Timer) -> bool {
+        self.timers.runs(timer)
+    }
+
     /// Asks for a commit soon after the record at hand.
     pub fn commit(&mut self) {
         self.task.port.request_commit();

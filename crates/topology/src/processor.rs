@@ -123,6 +123,12 @@ impl<P: Processor> Timers<P> {
         }
     }
 
+    /// Whether a timer is there and was not cancelled.
+    pub(crate) fn runs(&self, timer: Timer) -> bool {
+        let place = self.0.get(timer.slot as usize).and_then(Option::as_ref);
+        place.is_some_and(|place| place.id == timer.id && !place.cancelled)
+    }
+
     /// The border: keeps what was started and cancelled since the last one, or undoes it. Twice does no harm.
     fn settle(&mut self, keep: bool) {
         for slot in &mut self.0 {

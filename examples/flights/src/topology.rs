@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use millpond::prelude::*;
-use millpond::topology::Stream;
 
 use crate::error::{Error, Result};
 use crate::flight::{Departures, Flight, Legs, Totals};
@@ -82,7 +81,7 @@ fn departures_by_hour(departed: Stream<String, Flight>, idle_after: Duration) {
 
 /// The same hours, had nobody waited: what comes too late for its hour goes to a topic.
 fn late_departures(departed: Stream<String, Flight>) {
-    let _counts = departed
+    departed
         .group_by_key()
         .windowed_by(TimeWindows::of_size_with_no_grace(HOUR))
         .late_to(LATE_FLIGHTS, Produced::with(Utf8, Json::default()))

@@ -244,6 +244,66 @@ fn a_record_that_fails_cancels_and_starts_no_punctuation() {
     }
 }
 
+/// Starts a timer where none runs, and cancels it where the key says so.
+struct Awake(Calls, Timer);
+
+impl Awake {
+    fn call(&mut self, cx: &mut Context<'_, Self>, at: i64) -> Result {
+        self.0.lock().unwrap().push(format!("{at}"));
+        cx.cancel(self.1);
+        Ok(())
+    }
+}
+
+impl Processor for Awake {
+    type In = Record<String, i64>;
+    type Out = Record<String, i64>;
+
+    fn process(&mut self, cx: &mut Context<'_, Self>, record: Self::In) -> Result {
+        if record.key.contains("cancel") {
+            cx.cancel(self.1);
+        }
+        if record.key.contains("start") && !cx.is_scheduled(self.1) {
+            self.1 = cx.schedule(Schedule::wall_clock_ms(10), Self::call)?;
+        }
+        cx.forward(record)
+    }
+}
+
+/// The failing node is a sibling that comes later: nothing of the processor itself has failed.
+#[test]
+fn whether_a_timer_runs_is_known_after_a_record_that_failed_too() {
+    let calls = Calls::default();
+    let kept = calls.clone();
+    let driver = builder(|b| {
+        let input = b.stream("in", Consumed::with(Utf8, I64));
+        let awake = input.clone().process((), move |init, ()| {
+            let timer = init.schedule(Schedule::wall_clock_ms(10), Awake::call)?;
+            Ok(Awake(kept.clone(), timer))
+        });
+        awake.to("out", Produced::with(Utf8, I64));
+        input.try_foreach(|key, _| if key.contains("fail") { Err(Error::other("told to")) } else { Ok(()) });
+    })
+    .start_time(100)
+    .setting("processing.exception.handler", "continue")
+    .build()
+    .unwrap();
+    driver.advance(ms(10)).unwrap();
+    assert_eq!(taken(&calls), ["110"]);
+    // It was cancelled by its own call, and what starts it has failed: the next record starts it.
+    pipe(&driver, &[("start fail", 1, 0), ("start", 1, 0), ("start", 1, 0)]);
+    driver.advance(ms(10)).unwrap();
+    assert_eq!(taken(&calls), ["120"]);
+    // A cancellation that has failed leaves it running: the next record starts no second one.
+    pipe(&driver, &[("start", 1, 0), ("cancel fail", 1, 0), ("start", 1, 0)]);
+    driver.advance(ms(10)).unwrap();
+    assert_eq!(taken(&calls), ["130"]);
+    // One that is cancelled for good is.
+    pipe(&driver, &[("start", 1, 0), ("cancel", 1, 0)]);
+    driver.advance(ms(10)).unwrap();
+    assert!(taken(&calls).is_empty());
+}
+
 #[test]
 fn a_punctuation_that_fails_does_not_end_itself() {
     let (driver, calls) = ticking_with("continue", Guarantee::AtLeastOnce, |init, ticker| {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use millpond_testkit::{Driver, DriverBuilder, OutputTopic, TestRecord};
 use millpond_topology::{
-    Consumed, Grouped, I64, Materialized, Nullable, Produced, SessionWindowed, SessionWindows, Utf8, Windowed,
+    BufferConfig, Consumed, Grouped, I64, Materialized, Nullable, Produced, SessionWindowed, SessionWindows,
+    Suppressed, Utf8, Windowed,
 };
 
 use crate::support::builder;
@@ -136,6 +137,35 @@ fn a_record_in_time_finds_a_closed_session_that_is_a_gap_away() {
     let out = sessions_output(&driver);
     pipe(&driver, &[("b", "1", 15), ("a", "x", 24), ("b", "2", 20)]);
     assert_eq!(told(&out)[2..], ["b[15,15]=null@15", "b[15,20]=12@20"]);
+}
+
+/// The numbers are those of `docs/dsl.md`.
+#[test]
+fn final_results_on_another_branch_keep_a_closed_session_as_it_is() {
+    for finals in [false, true] {
+        let sessions = SessionWindows::of_inactivity_gap_and_grace(ms(30), ms(10));
+        let driver = builder(move |b| {
+            let sums = b
+                .stream("in", Consumed::with(Utf8, Utf8))
+                .group_by_key()
+                .windowed_by(sessions)
+                .reduce(|a, b| a + &b, Materialized::named("s").caching_disabled());
+            if finals {
+                let closed = sums.clone().filter(|_, _| true);
+                let closed = closed.map_values_materialized(|v| v, Materialized::default().value(Utf8));
+                closed
+                    .suppress(Suppressed::until_window_closes(BufferConfig::unbounded()).named("closed"))
+                    .to_stream()
+                    .to("finals", Produced::with(SessionWindowed(Utf8), Utf8));
+            }
+            sums.to_stream().to("out", Produced::default());
+        });
+        let driver = driver.build().unwrap();
+        let out = sessions_output(&driver);
+        pipe(&driver, &[("a", "1", 1), ("b", "2", 60), ("a", "3", 30)]);
+        let last: &[&str] = if finals { &["a[30,30]=3@30"] } else { &["a[1,1]=null@1", "a[1,30]=13@30"] };
+        assert_eq!(told(&out)[2..], *last, "final results: {finals}");
+    }
 }
 
 #[test]

@@ -279,6 +279,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     ///     .to("calm-prices", Produced::with(Utf8, Nullable(I64)));
     /// # builder.build().unwrap();
     /// ```
+    #[must_use = "what is let through goes nowhere until something consumes it"]
     pub fn suppress<U: Until<K>>(self, suppressed: Suppressed<U>) -> Table<K, V, U::Kind<D>> {
         let Suppressed { until, buffer: Settings { room, logging, engine }, name } = suppressed;
         let TableParts { mut at, key, value, versioned, closing } = self.into_parts();

@@ -75,7 +75,6 @@ impl TableKind for Deletes {
 /// Kafka Streams has a table whose values may be null, and null means "deleted". Here the type says whether that can
 /// happen: closures never see a null, and [`Table::to_stream`] of a table whose rows can go ([`Deletes`], the default) has
 /// `Option<V>` as its value, of one whose rows cannot ([`Upserts`]: aggregations) `V`.
-#[must_use = "a table does nothing until something consumes it"]
 pub struct Table<K: 'static, V: 'static, D = Deletes> {
     at: At,
     key: Option<AnySerde<K>>,
@@ -160,6 +159,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     }
 
     /// Names the next operator.
+    #[must_use = "it names the next operator"]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.at.name = Some(name.into());
         self
@@ -169,16 +169,19 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     ///
     /// If the table that is filtered has no store (nor one above it whose rows it only maps), nobody knows what its rows
     /// were before, and every row that does not pass gives a delete, as in Kafka Streams.
+    #[must_use = "a table without a store does nothing until something consumes it"]
     pub fn filter(self, predicate: impl Fn(&K, &V) -> bool + Send + Sync + 'static) -> Table<K, V, Deletes> {
         self.filtered(Arc::new(move |k, v| Ok(predicate(k, &v).then_some(v))), None)
     }
 
     /// The rows that the predicate does not hold for; see [`Table::filter`].
+    #[must_use = "a table without a store does nothing until something consumes it"]
     pub fn filter_not(self, predicate: impl Fn(&K, &V) -> bool + Send + Sync + 'static) -> Table<K, V, Deletes> {
         self.filter(move |k, v| !predicate(k, v))
     }
 
     /// As [`Table::filter`], with a predicate that can fail.
+    #[must_use = "a table without a store does nothing until something consumes it"]
     pub fn try_filter(
         self,
         predicate: impl Fn(&K, &V) -> Result<bool> + Send + Sync + 'static,
@@ -205,21 +208,25 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     }
 
     /// The same rows with other values.
+    #[must_use = "a table without a store does nothing until something consumes it"]
     pub fn map_values<W: 'static>(self, f: impl Fn(V) -> W + Send + Sync + 'static) -> Table<K, W, D> {
         self.map_values_with_key(move |_, v| f(v))
     }
 
     /// As [`Table::map_values`], with a closure that sees the key.
+    #[must_use = "a table without a store does nothing until something consumes it"]
     pub fn map_values_with_key<W: 'static>(self, f: impl Fn(&K, V) -> W + Send + Sync + 'static) -> Table<K, W, D> {
         self.mapped(Arc::new(move |k, v| Ok(Some(f(k, v)))), None)
     }
 
     /// As [`Table::map_values`], with a closure that can fail.
+    #[must_use = "a table without a store does nothing until something consumes it"]
     pub fn try_map_values<W: 'static>(self, f: impl Fn(V) -> Result<W> + Send + Sync + 'static) -> Table<K, W, D> {
         self.try_map_values_with_key(move |_, v| f(v))
     }
 
     /// As [`Table::map_values_with_key`], with a closure that can fail.
+    #[must_use = "a table without a store does nothing until something consumes it"]
     pub fn try_map_values_with_key<W: 'static>(
         self,
         f: impl Fn(&K, V) -> Result<W> + Send + Sync + 'static,
@@ -264,6 +271,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     ///     .to("texts", Produced::with(Utf8, Nullable(Utf8)));
     /// # builder.build().unwrap();
     /// ```
+    #[must_use = "a table without a store does nothing until something consumes it"]
     pub fn transform_values<W: 'static, T: ValueTransformer<K, V, W>, S: StoreSet>(
         self,
         stores: S,

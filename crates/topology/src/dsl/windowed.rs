@@ -107,6 +107,9 @@ pub struct WindowedStream<K, V>(Parts<K, V>);
 ///                                  [100, 105]                   105 >= 119 - 15       105 < 121 - 15
 /// ```
 ///
+/// A record that is in time swallows closed sessions, too, if they are not farther away than the gap; not where final results are
+/// told of this table, by [`EmitStrategy::on_window_close`] or by [`Table::suppress`]: what is closed is final there.
+///
 /// Late records, null keys and null values are treated as in a [`WindowedStream`]. A result carries the time of its session's
 /// last record.
 #[must_use = "sessions do nothing until something is made of them"]
@@ -225,7 +228,7 @@ macro_rules! common {
             ///     .group_by_key()
             ///     .windowed_by(hours)
             ///     .split_late();
-            /// let _ = hourly.count(Materialized::named("hourly"));
+            /// hourly.count(Materialized::named("hourly"));
             /// late.to("late-flights", Produced::default());
             /// # builder.build().unwrap();
             /// ```

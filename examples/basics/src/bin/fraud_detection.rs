@@ -11,7 +11,6 @@
 //! * by the **wall clock**, every second: how many cards are watched is reported, whether payments come or not.
 
 use millpond::prelude::*;
-use millpond::topology::{Child, Result};
 use millpond_example_basics::Stage;
 
 const APPLICATION: &str = "fraud-detection";
