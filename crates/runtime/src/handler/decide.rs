@@ -119,7 +119,8 @@ impl Handlers {
                 letter(self.has_default.then_some(0), error, remedy)
             }
             ErrorAnswer::DeadLetterTo(topic) => {
-                let remedy = "the topic for dead letters is none of the error handler's `dead_letter_topics`";
+                let remedy =
+                    "give the error handler this topic by `with_dead_letter_topics`, or in its `dead_letter_topics`";
                 letter(self.topics.iter().position(|t| *t == topic), error.with("dead-letter topic", topic), remedy)
             }
             ErrorAnswer::Retry if failed.output.is_none() && failed.attempt < self.max_attempts => {
