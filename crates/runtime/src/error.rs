@@ -1,5 +1,6 @@
 //! The runtime's error, and in one table what is done about each kind.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use millpond_broker_api as broker;
@@ -35,6 +36,9 @@ pub enum ErrorKind {
     /// A simulated process died at a fail point; never in production.
     Crashed,
 }
+
+/// Under this an error of a graph says what the reader can do about it.
+pub(crate) const FIX: &str = "fix";
 
 /// What the worker does about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +77,7 @@ struct Inner {
     kind: ErrorKind,
     op: &'static str,
     context: Vec<(&'static str, String)>,
-    remedy: Option<&'static str>,
+    remedy: Option<Cow<'static, str>>,
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -96,8 +100,8 @@ impl Error {
 
     /// Adds what the reader can do about it.
     #[must_use]
-    pub fn remedy(mut self, remedy: &'static str) -> Self {
-        self.0.remedy = Some(remedy);
+    pub fn remedy(mut self, remedy: impl Into<Cow<'static, str>>) -> Self {
+        self.0.remedy = Some(remedy.into());
         self
     }
 
@@ -179,7 +183,7 @@ impl fmt::Display for Error {
             write!(f, ": {cause}")?;
             source = cause.source();
         }
-        self.0.remedy.map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
+        self.0.remedy.iter().try_for_each(|remedy| write!(f, "; {remedy}"))
     }
 }
 

@@ -33,7 +33,7 @@ pub use app::{App, AppState, Progress, Shutdown, TaskProgress};
 pub use assign::{ClusterView, MemberView, Subscription, TaskAssignment, assign};
 pub use builder::AppBuilder;
 pub use error::{Disposition, Error, ErrorKind, Result};
-pub use handler::{ErrorAnswer, ErrorHandler, ErrorStage, Failed, RefusedOutput};
+pub use handler::{ErrorAnswer, ErrorHandler, ErrorStage, Failed, RefusedOutput, WithDeadLetterTopics};
 pub use instance::{Instance, InstanceSpec};
 pub use metrics::{Counter, Gauge, Metrics, MetricsRegistry, NoMetrics, Scope};
 pub use ports::{

@@ -431,14 +431,31 @@ fn replace(configs: &mut Vec<(String, String)>, key: &str, value: &str) {
     configs.push((key.to_owned(), value.to_owned()));
 }
 
+/// Of a key that Kafka Streams has and this library has not: what there is in its place.
+fn in_place_of(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "cache.max.bytes.buffering" => "use `statestore.cache.max.bytes`, its newer name",
+        "default.timestamp.extractor" => {
+            "event times are taken where a topic is read, in the topology: `Consumed::timestamp_extractor`"
+        }
+        "num.standby.replicas" => "there are no standby replicas yet: leave it out",
+        "rocksdb.config.setter" => {
+            "RocksDB is set up where its engine is made, in the program: `RocksEngine::with_config_setter`"
+        }
+        "topology.optimization" => "a topology is optimized where it is defined: `optimize` of its builder",
+        _ if key.starts_with("main.consumer.") || key.starts_with("global.consumer.") => {
+            "use the prefix `consumer.`, or `restore.consumer.` for the readers of changelogs"
+        }
+        _ if key.contains("serde") => "serdes are given where a topic or a store is named, in the topology",
+        _ => return None,
+    })
+}
+
 /// An unknown key: what it may be meant for, if that can be guessed.
 fn unknown(key: &str) -> Error {
     let error = Error::new(ErrorKind::Config, "set a setting").with("unknown key", key);
-    if key.starts_with("main.consumer.") || key.starts_with("global.consumer.") {
-        return error.remedy("use the prefix `consumer.`, or `restore.consumer.` for the readers of changelogs");
-    }
-    if key.contains("serde") {
-        return error.remedy("serdes are given where a topic or a store is named, in the topology");
+    if let Some(remedy) = in_place_of(key) {
+        return error.remedy(remedy);
     }
     let (nearest, distance) = nearest(key);
     let error = if distance * 3 <= key.len() { error.with("nearest", nearest) } else { error };
@@ -485,6 +502,20 @@ mod tests {
         assert!(
             said("default.key.serde").contains("in the topology") && !said("default.key.serde").contains("nearest")
         );
+        for (key, instead) in [
+            ("topology.optimization", "`optimize`"),
+            ("num.standby.replicas", "no standby replicas yet"),
+            ("rocksdb.config.setter", "`RocksEngine::with_config_setter`"),
+            ("cache.max.bytes.buffering", "`statestore.cache.max.bytes`"),
+            ("default.timestamp.extractor", "`Consumed::timestamp_extractor`"),
+            ("global.consumer.fetch.min.bytes", "prefix `consumer.`"),
+        ] {
+            assert!(
+                said(key).contains(instead) && said(key).contains(key) && !said(key).contains("nearest"),
+                "{}",
+                said(key)
+            );
+        }
         assert!(said("main.consumer.fetch.min.bytes").contains("prefix `consumer.`"));
         assert!(said("what.is.this").contains("Settings::keys()") && !said("what.is.this").contains("nearest"));
     }

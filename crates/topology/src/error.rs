@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use millpond_store_api as store;
 
+use crate::names::short_type;
+
 /// What the caller does next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,6 +127,13 @@ impl Error {
         self.0.context.iter().map(|(k, v)| (*k, v.as_str()))
     }
 
+    /// Takes a fact out of the message, to say it elsewhere.
+    #[cold]
+    pub fn take(&mut self, key: &str) -> Option<String> {
+        let at = self.0.context.iter().position(|(known, _)| *known == key)?;
+        Some(self.0.context.remove(at).1)
+    }
+
     /// The cause.
     pub fn source(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.0.source.as_deref()
@@ -148,17 +157,27 @@ impl Error {
         self
     }
 
-    /// The error of a serde: what came up as the user's own error is one of reading or writing bytes.
+    /// The error of a serde: what came up as the user's own error is one of reading or writing bytes. What the serde itself was
+    /// doing is kept as a `step`, and the type is named: of serdes within serdes, that of the innermost.
     #[must_use]
     #[cold]
-    pub(crate) fn in_serde(mut self, kind: ErrorKind, op: &'static str) -> Self {
-        if self.0.kind == ErrorKind::Processing {
-            self.0.op = op;
+    pub(crate) fn in_serde<T>(mut self, kind: ErrorKind, op: &'static str) -> Self {
+        const TYPE: &str = "type";
+        let own = match self.0.kind {
+            ErrorKind::Processing => None,
+            ErrorKind::Deserialization | ErrorKind::Serialization => Some(self.0.op),
+            _ => return self,
+        };
+        self.0.kind = kind;
+        if self.0.context.iter().any(|(key, _)| *key == TYPE) {
+            return self;
         }
-        if matches!(self.0.kind, ErrorKind::Processing | ErrorKind::Deserialization | ErrorKind::Serialization) {
-            self.0.kind = kind;
-        }
-        self
+        self.0.op = op;
+        let named = match own {
+            Some(step) => self.with("step", step),
+            None => self,
+        };
+        named.with(TYPE, short_type(std::any::type_name::<T>()))
     }
 }
 
@@ -241,9 +260,25 @@ mod tests {
 
     #[test]
     fn the_innermost_node_is_named_and_the_message_ends_with_facts() {
-        let error = Error::new(ErrorKind::Topology, "find a child").with("child", "audit").at("inner").at("outer");
+        let mut error = Error::new(ErrorKind::Topology, "find a child").with("child", "audit").with("fix", "name it");
+        assert_eq!((error.take("fix").as_deref(), error.take("fix")), (Some("name it"), None));
+        let error = error.at("inner").at("outer");
         assert_eq!(error.node(), Some("inner"));
         assert_eq!(error.to_string(), "find a child failed: wrong use of the topology child=`audit` node=`inner`");
+    }
+
+    #[test]
+    fn an_error_of_a_serde_says_what_was_read_and_keeps_what_the_serde_said() {
+        let read = |error: Error| {
+            let inner = error.in_serde::<i64>(ErrorKind::Deserialization, "decode the key");
+            inner.in_serde::<Vec<i64>>(ErrorKind::Deserialization, "decode the value")
+        };
+        let plain = read(Error::other("too short"));
+        assert_eq!(plain.to_string(), "decode the key failed: bytes do not deserialize type=`i64`");
+        let own = read(Error::new(ErrorKind::Serialization, "read JSON").with("line", 1));
+        let text = "decode the key failed: bytes do not deserialize line=`1` step=`read JSON` type=`i64`";
+        assert_eq!((own.kind(), own.to_string().as_str()), (ErrorKind::Deserialization, text));
+        assert_eq!(read(Error::new(ErrorKind::Topology, "use")).op(), "use");
     }
 
     #[test]

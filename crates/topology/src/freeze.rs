@@ -115,8 +115,10 @@ fn store_users(graph: &Graph) -> Vec<Vec<usize>> {
 }
 
 fn check_stores(graph: &mut Graph, users: &[Vec<usize>]) {
-    let unused: Vec<_> =
-        graph.stores.iter().zip(users).filter(|(_, u)| u.is_empty()).map(|(s, _)| s.def.name.clone()).collect();
+    // Of a name that is taken twice was told when it was taken; both are one store to the reader.
+    let twice = |name: &str| graph.stores.iter().filter(|s| s.def.name == name).count() > 1;
+    let unused = graph.stores.iter().zip(users).filter(|(s, users)| users.is_empty() && !twice(&s.def.name));
+    let unused: Vec<_> = unused.map(|(s, _)| s.def.name.clone()).collect();
     for name in unused {
         graph
             .problem(ProblemKind::Store, format!("no processor uses the store `{name}`; connect one, or leave it out"));

@@ -256,8 +256,18 @@ impl Graph {
         let id = self.nodes.len();
         self.check_name("a node", &spec.name);
         if let Some(other) = self.nodes.iter().find(|n| *n.name == *spec.name) {
-            let (one, two) = (self.describe_node(&other.spec), self.describe_node(&spec));
-            self.problem(ProblemKind::Clash, format!("`{}` names both {one} and {two}", spec.name));
+            let two = if spec.parents.iter().any(|p| self.nodes.get(*p).is_some_and(|n| n.name == other.name)) {
+                format!("{} right behind it", self.what_node(&spec))
+            } else {
+                self.describe_node(&spec)
+            };
+            let one = self.describe_node(&other.spec);
+            let message = if one == two {
+                format!("`{}` is given twice: to {one} and to another one there; name them differently", spec.name)
+            } else {
+                format!("`{}` names both {one} and {two}; name them differently", spec.name)
+            };
+            self.problem(ProblemKind::Clash, message);
         }
         let (input, output) = (Ty::of::<I>(), Ty::of::<O>());
         for &parent in &spec.parents {
@@ -374,6 +384,22 @@ impl Graph {
         }
     }
 
+    /// The aggregation that this table is made of, if it tells of windows only when they are closed. Only it has a store that holds
+    /// rows for that.
+    pub(crate) fn tells_closed_windows(&self, mut table: usize) -> Option<Arc<str>> {
+        loop {
+            let node = self.nodes.get(table)?;
+            let holds = |store: &usize| self.stores.get(*store).is_some_and(|s| s.def.hold.is_some());
+            if node.spec.stores.iter().any(holds) {
+                return Some(node.name.clone());
+            }
+            match &*node.spec.parents {
+                [parent] if !node.spec.has_time => table = *parent,
+                _ => return None,
+            }
+        }
+    }
+
     /// Registers a source's topics; the node is added by the caller under the number returned.
     pub(crate) fn add_source(&mut self, entry: SourceEntry) -> usize {
         // Of two repartition topics with one name was told when they were added.
@@ -419,12 +445,9 @@ impl Graph {
             Some(n) => format!("behind `{}` with {n} partitions", r.parent),
             None => format!("behind `{}`", r.parent),
         };
-        let message = format!(
-            "the repartition topic `{}` is made twice: {} and {}; name them differently",
-            entry.name,
-            made(other),
-            made(&entry)
-        );
+        let (one, two) = (made(other), made(&entry));
+        let places = if one == two { one } else { format!("{one} and {two}") };
+        let message = format!("the repartition topic `{}` is made twice: {places}; name them differently", entry.name);
         self.problem(ProblemKind::Clash, message);
         false
     }
@@ -435,7 +458,24 @@ impl Graph {
         }
     }
 
+    /// What a node is and where it is, for messages.
     fn describe_node(&self, spec: &NodeSpec) -> String {
+        let what = self.what_node(spec);
+        if matches!(spec.kind, NodeKind::Source(_)) {
+            return what;
+        }
+        let parents: Vec<_> = spec.parents.iter().filter_map(|p| self.nodes.get(*p)).collect();
+        let place = |n: &&NodeDef| match n.spec.kind {
+            // The name may be generated: the topic is what the reader knows.
+            NodeKind::Source(_) => format!("`{}` ({})", n.name, self.what_node(&n.spec)),
+            _ => format!("`{}`", n.name),
+        };
+        let places: Vec<_> = parents.iter().map(place).collect();
+        format!("{what} behind {}", if places.is_empty() { "nothing".to_owned() } else { places.join(", ") })
+    }
+
+    /// What a node is, for messages.
+    fn what_node(&self, spec: &NodeSpec) -> String {
         let topic = |topic: &Topic| format!("`{}`", topic.name);
         match spec.kind {
             NodeKind::Source(at) => {
@@ -447,12 +487,13 @@ impl Graph {
                 format!("the sink to {}", fixed.map_or_else(|| "a topic of each record".to_owned(), topic))
             }
             NodeKind::Processor => {
-                let names: Vec<_> =
-                    spec.parents.iter().filter_map(|p| self.nodes.get(*p)).map(|p| format!("`{}`", p.name)).collect();
-                format!(
-                    "the processor behind {}",
-                    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
-                )
+                let stores: Vec<_> = spec.stores.iter().filter_map(|s| self.stores.get(*s)).collect();
+                let stores: Vec<_> = stores.iter().map(|s| format!("`{}`", s.def.name)).collect();
+                match &*stores {
+                    [] => "the processor".to_owned(),
+                    [one] => format!("the processor with the store {one}"),
+                    several => format!("the processor with the stores {}", several.join(", ")),
+                }
             }
         }
     }

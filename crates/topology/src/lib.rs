@@ -21,6 +21,7 @@ mod error;
 mod freeze;
 mod graph;
 mod headers;
+mod millis;
 mod murmur3;
 mod names;
 mod node;

@@ -1,5 +1,6 @@
 //! Asks the handler, keeps it within its bounds, counts and tells what it has answered.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,10 +91,10 @@ impl Handlers {
 
     /// Asks. `remedy` is what a user can do who has not decided on anything but to fail.
     #[cold]
-    pub(crate) fn decide(&self, failed: &Failed<'_>, error: Error, remedy: &'static str) -> Decision {
+    pub(crate) fn decide(&self, failed: &Failed<'_>, error: Error, remedy: impl Into<Cow<'static, str>>) -> Decision {
         let why = error.chain();
         let decision = match self.ask(failed, &error) {
-            Ok(answer) => self.bounded(failed, answer, error, remedy),
+            Ok(answer) => self.bounded(failed, answer, error, remedy.into()),
             Err(panicked) => Decision::Fail(error.with("error handler", panicked).remedy("mend the error handler")),
         };
         self.tell(failed, &decision, &why);
@@ -106,8 +107,8 @@ impl Handlers {
         catch_unwind(AssertUnwindSafe(|| handler.handle(failed, error))).map_err(|_| "panicked")
     }
 
-    fn bounded(&self, failed: &Failed<'_>, answer: ErrorAnswer, error: Error, remedy: &'static str) -> Decision {
-        let letter = |to: Option<usize>, error: Error, remedy| match to {
+    fn bounded(&self, failed: &Failed<'_>, answer: ErrorAnswer, error: Error, remedy: Cow<'static, str>) -> Decision {
+        let letter = |to: Option<usize>, error: Error, remedy: &'static str| match to {
             Some(to) => Decision::DeadLetter(to, error),
             None => Decision::Fail(error.remedy(remedy)),
         };
@@ -119,7 +120,8 @@ impl Handlers {
                 letter(self.has_default.then_some(0), error, remedy)
             }
             ErrorAnswer::DeadLetterTo(topic) => {
-                let remedy = "the topic for dead letters is none of the error handler's `dead_letter_topics`";
+                let remedy =
+                    "give the error handler this topic by `with_dead_letter_topics`, or in its `dead_letter_topics`";
                 letter(self.topics.iter().position(|t| *t == topic), error.with("dead-letter topic", topic), remedy)
             }
             ErrorAnswer::Retry if failed.output.is_none() && failed.attempt < self.max_attempts => {

@@ -2,6 +2,7 @@
 
 mod dead_letter;
 mod decide;
+mod declared;
 mod subject;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::task::TaskId;
 
 pub(crate) use dead_letter::{DeadLetterRoute, Letter};
 pub(crate) use decide::{Decision, Handlers};
+pub use declared::WithDeadLetterTopics;
 pub(crate) use subject::{Of, Origin, Subject};
 
 /// What was being done when a record failed: Kafka Streams' three kinds of handlers.
@@ -182,6 +184,27 @@ pub trait ErrorHandler: Send + Sync {
     /// The topics that it names in [`ErrorAnswer::DeadLetterTo`]. Asked once, at the start: they must exist by then.
     fn dead_letter_topics(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// This handler with topics for dead letters beside those of its own: a closure or a function has no other way to say which
+    /// ones it names.
+    ///
+    /// ```
+    /// use millpond_runtime::{App, Error, ErrorAnswer, ErrorHandler, ErrorStage, Failed};
+    ///
+    /// fn sort(failed: &Failed<'_>, _error: &Error) -> ErrorAnswer {
+    ///     match failed.stage {
+    ///         ErrorStage::Deserialization => ErrorAnswer::DeadLetterTo("unreadable".to_owned()),
+    ///         _ => failed.policy.into(),
+    ///     }
+    /// }
+    /// let app = App::builder("orders").error_handler(sort.with_dead_letter_topics(["unreadable"]));
+    /// ```
+    fn with_dead_letter_topics(self, topics: impl IntoIterator<Item = impl Into<String>>) -> WithDeadLetterTopics<Self>
+    where
+        Self: Sized,
+    {
+        WithDeadLetterTopics::new(self, topics.into_iter().map(Into::into).collect())
     }
 }
 

@@ -8,12 +8,12 @@ use millpond_topology::{self as topology, Topology};
 
 use super::Task;
 use super::process::Processing;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, FIX, Result};
 use crate::exec::Failure;
 use crate::handler::{Decision, ErrorStage, Failed, Of, Origin, Subject};
 use crate::ports::Bug;
 use crate::state::DrainedEntry;
-use crate::topics::failed_to_ask;
+use crate::topics::{UNKNOWN_TOPIC, failed_to_ask};
 
 /// Whether something is done with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Task {
 
     /// The border of the front record of an input.
     pub(super) fn settle_record(&mut self, cx: &mut Processing<'_>, outcome: Outcome, at: usize) -> Result<Settled> {
-        let Err(failure) = outcome else {
+        let Err(mut failure) = outcome else {
             self.keep(cx, Of::Front(at))?;
             self.retry = None;
             return Ok(Settled::Over);
@@ -74,6 +74,7 @@ impl Task {
         self.undo();
         let attempt = self.attempts(at) + 1;
         let (node, stage) = (failure.node(), stage_of(&cx.shared.topology, &failure));
+        let fix = stage.and_then(|_| take_fix(&mut failure));
         let panicked = matches!(failure, Failure::Panic(_));
         let error = self.error_of("process a record", failure);
         let Some(input) = self.inputs.get(at) else { return Err(error) };
@@ -84,7 +85,7 @@ impl Task {
         };
         let Some(stage) = stage else { return Err(error) };
         let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, &cx.shared.handlers) };
-        let answered = answer(cx, &failed, error);
+        let answered = answer(cx, &failed, error, fix);
         let offset = subject.source.map_or(input.next, |s| s.offset);
         if panicked {
             // Even if it stops with that: what was done before is committed, by a graph that is whole.
@@ -161,18 +162,19 @@ impl Task {
     fn settle_other(
         &mut self,
         cx: &mut Processing<'_>,
-        failure: Failure,
+        mut failure: Failure,
         op: &'static str,
         subject: Subject<'_>,
         attempt: u32,
     ) -> Result<Settled> {
         self.undo();
         let (node, stage) = (failure.node(), stage_of(&cx.shared.topology, &failure));
+        let fix = stage.and_then(|_| take_fix(&mut failure));
         let panicked = matches!(failure, Failure::Panic(_));
         let error = self.error_of(op, failure);
         let Some(stage) = stage else { return Err(error) };
         let failed = Failed { node: node.as_deref(), attempt, ..subject.failed(stage, &cx.shared.handlers) };
-        let answered = answer(cx, &failed, error);
+        let answered = answer(cx, &failed, error, fix);
         if panicked {
             self.rebuild_graph(&cx.shared.topology, cx.wall)?;
         }
@@ -228,6 +230,10 @@ impl Task {
         {
             return own.clone().with("task", self.id);
         }
+        let unknown = match &failure {
+            Failure::Error(e) => e.context().find(|(key, _)| *key == UNKNOWN_TOPIC).map(|(_, topic)| topic.to_owned()),
+            Failure::Panic(_) => None,
+        };
         let (kind, source): (_, Box<dyn std::error::Error + Send + Sync>) = match failure {
             Failure::Panic(text) => (ErrorKind::Record, format!("panic: {text}").into()),
             Failure::Error(e) => match e.kind() {
@@ -237,7 +243,12 @@ impl Task {
                 _ => (ErrorKind::Record, e.into()),
             },
         };
-        Error::new(kind, op).with("task", self.id).caused_by(source)
+        let error = Error::new(kind, op).with("task", self.id);
+        let error = match unknown {
+            Some(topic) => error.with(UNKNOWN_TOPIC, topic),
+            None => error,
+        };
+        error.caused_by(source)
     }
 
     #[cold]
@@ -251,8 +262,8 @@ impl Task {
 
 /// Asks what becomes of it, and does that, but for a retry: then the answer is the pause before it.
 #[cold]
-fn answer(cx: &mut Processing<'_>, failed: &Failed<'_>, error: Error) -> Result<Option<Duration>> {
-    match cx.shared.handlers.decide(failed, error, remedy(failed.stage)) {
+fn answer(cx: &mut Processing<'_>, failed: &Failed<'_>, error: Error, fix: Option<String>) -> Result<Option<Duration>> {
+    match cx.shared.handlers.decide(failed, error, remedy(failed.stage, fix)) {
         Decision::Fail(error) => Err(error),
         Decision::Skip => Ok(None),
         Decision::DeadLetter(to, error) => cx.collector.post(to, failed, &error).map(|()| None),
@@ -280,17 +291,25 @@ fn stage_of(topology: &Topology, failure: &Failure) -> Option<ErrorStage> {
     }
 }
 
-/// What can be done about an error that stops the application.
-const fn remedy(stage: ErrorStage) -> &'static str {
-    match stage {
-        ErrorStage::Deserialization => {
-            "mend the record's producer, or let `deserialization.exception.handler` be `continue` or `dead-letter`"
-        }
-        ErrorStage::Processing => {
-            "mend the function, or let `processing.exception.handler` be `continue` or `dead-letter`"
-        }
-        ErrorStage::Production => {
-            "mend the serde or what it is given, or let `production.exception.handler` be `continue` or `dead-letter`"
-        }
+/// What the error itself knows to be done about it; it is said in one place, behind all else.
+#[cold]
+fn take_fix(failure: &mut Failure) -> Option<String> {
+    match failure {
+        Failure::Error(error) => error.take(FIX),
+        Failure::Panic(_) => None,
     }
+}
+
+/// What can be done about an error that stops the application.
+#[cold]
+fn remedy(stage: ErrorStage, fix: Option<String>) -> String {
+    let (mend, handler) = match stage {
+        ErrorStage::Deserialization => (
+            "compare the serde in `Consumed` with what the topic's producer writes, and mend the one that is wrong",
+            "deserialization.exception.handler",
+        ),
+        ErrorStage::Processing => ("mend the function", "processing.exception.handler"),
+        ErrorStage::Production => ("mend the serde or what it is given", "production.exception.handler"),
+    };
+    format!("{}, or let `{handler}` be `continue` or `dead-letter`", fix.as_deref().unwrap_or(mend))
 }

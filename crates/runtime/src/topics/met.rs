@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use millpond_broker_api::{Admin, Broker};
 use millpond_topology as topology;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, FIX, Result};
+
+/// Under this an error names the topic of a record that is not there.
+pub(crate) const UNKNOWN_TOPIC: &str = "unknown topic";
 
 /// A topic that has been written to.
 #[derive(Clone, Debug)]
@@ -44,8 +47,8 @@ impl MetTopics {
                 Ok(met)
             }
             Ok(None) => Err(topology::Error::new(topology::ErrorKind::Processing, "find the topic of a record")
-                .with("unknown_topic", name)
-                .with("fix", "create the topic, or choose another one")),
+                .with(UNKNOWN_TOPIC, name)
+                .with(FIX, "create the topic, or choose another one")),
             Err(error) => Err(topology::Error::from(error)),
         }
     }

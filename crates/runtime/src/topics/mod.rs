@@ -4,7 +4,7 @@ mod met;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use met::{Met, MetTopics, failed_to_ask};
+pub(crate) use met::{Met, MetTopics, UNKNOWN_TOPIC, failed_to_ask};
 use millpond_broker_api::{Admin, Broker, TopicInfo};
 use millpond_changelog::{
     self as changelog, CommitMetadata, InternalTopic, MissingTopics, TopicDefaults, TopicKind, ValueFormat,

@@ -73,7 +73,8 @@ impl DriverBuilder {
     }
 
     /// A topic with its partition count. Source and sink topics and those for dead letters that are not named here are made
-    /// with one partition, or as many as [`DriverBuilder::partitions`] says.
+    /// with one partition, or as many as [`DriverBuilder::partitions`] says. One that no part of the topology reads or writes is an
+    /// error of [`DriverBuilder::build`], unless a sink chooses its topics when it runs.
     pub fn topic(mut self, name: &str, partitions: i32) -> Self {
         self.topics.push((name.to_owned(), partitions));
         self
@@ -175,6 +176,7 @@ impl DriverBuilder {
             commit: self.commit,
         };
         let mut process = Process::new(plan, clock, options)?;
+        process.check_topics(&self.topics)?;
         let mut topics = self.topics;
         if self.create_topics {
             for name in process.external_topics() {

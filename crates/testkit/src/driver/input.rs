@@ -36,8 +36,14 @@ impl<K: 'static, V: 'static> InputTopic<K, V> {
     }
 
     /// The same topic, for records that all go to one partition, whatever their keys.
+    ///
+    /// # Panics
+    ///
+    /// If the topic has no such partition.
     #[must_use]
+    #[track_caller]
     pub fn partition(&self, partition: i32) -> Self {
+        self.driver.process().known_partition(&self.topic, partition);
         Self { partition: Some(partition), ..self.clone() }
     }
 

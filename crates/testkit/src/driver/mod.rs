@@ -195,12 +195,22 @@ impl Driver {
 
     /// Pipes a record of bytes: writes it, then does what `pipe` does. Without a partition the key decides, as for a
     /// Kafka producer; a record without a key goes to partition 0.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such topic or partition.
+    #[track_caller]
     pub fn pipe(&self, topic: &str, partition: Option<i32>, record: &RawRecord) -> Result {
         self.send(topic, partition, record)?;
         self.settle()
     }
 
     /// Writes a record of bytes to a topic and processes nothing.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such topic or partition.
+    #[track_caller]
     pub fn send(&self, topic: &str, partition: Option<i32>, record: &RawRecord) -> Result {
         self.process().send(topic, partition, record)
     }

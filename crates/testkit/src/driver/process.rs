@@ -126,6 +126,30 @@ impl Process {
         all.into_iter().collect()
     }
 
+    /// The topics that the topology names, internal ones by their whole names.
+    fn all_topics(&self) -> Vec<String> {
+        let internal = self.plan.topology.internal_topics();
+        let mut all = self.external_topics();
+        all.extend(internal.iter().map(|t| t.topic.full_name(&self.plan.settings.application_id)));
+        all
+    }
+
+    /// Refuses topics that nothing reads or writes, which a misspelt name would be. A sink that chooses the topic of each record
+    /// may write to any.
+    pub(super) fn check_topics(&self, named: &[(String, i32)]) -> Result {
+        if self.plan.topology.sinks().iter().any(|s| s.topic.fixed().is_none()) {
+            return Ok(());
+        }
+        let all = self.all_topics();
+        match named.iter().find(|(name, _)| !all.contains(name)) {
+            Some((name, _)) => Err(Error::new(ErrorKind::Config, "make the driver's topics")
+                .with("unknown topic", name)
+                .with("topics of the topology", all.join(", "))
+                .remedy("name one of these, or leave it out")),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn create_topics(&mut self, topics: &[(String, i32)]) -> Result {
         let mut admin = self.broker.admin().map_err(client_error("make an admin client"))?;
         // Events are as old as a test wants them to be.
@@ -154,10 +178,19 @@ impl Process {
         if known(&internal) {
             return internal;
         }
-        let internal = self.plan.topology.internal_topics();
-        let mut all = self.external_topics();
-        all.extend(internal.iter().map(|t| t.topic.full_name(&self.plan.settings.application_id)));
-        panic!("there is no topic `{name}`; the topology's are {}", all.join(", "));
+        panic!("there is no topic `{name}`; the topology's are {}", self.all_topics().join(", "));
+    }
+
+    /// # Panics
+    ///
+    /// If the topic has no such partition.
+    #[track_caller]
+    pub(super) fn known_partition(&self, topic: &str, partition: i32) {
+        let count = partitions(&self.broker, topic).ok().flatten().unwrap_or(0);
+        assert!(
+            (0..count).contains(&partition),
+            "the topic `{topic}` has no partition {partition}; it has {count}, which `DriverBuilder::topic` decides"
+        );
     }
 
     /// The definition of a store.
@@ -172,7 +205,8 @@ impl Process {
             Some(def) => def.clone(),
             None => {
                 let all: Vec<&str> = stores.iter().map(|s| s.name.as_str()).collect();
-                panic!("there is no store `{name}`; the topology's are {}", all.join(", "));
+                let all = if all.is_empty() { "has no stores".to_owned() } else { format!("has {}", all.join(", ")) };
+                panic!("there is no store `{name}`; the topology {all}");
             }
         }
     }
@@ -338,11 +372,15 @@ impl Process {
         })
     }
 
+    #[track_caller]
     pub(super) fn send(&mut self, topic: &str, partition: Option<i32>, record: &RawRecord) -> Result {
         let name = self.known_topic(topic);
         let (id, count) = self.route(&name)?;
         let partition = match (partition, &record.key) {
-            (Some(partition), _) => partition,
+            (Some(partition), _) => {
+                self.known_partition(&name, partition);
+                partition
+            }
             (None, Some(key)) => partition_for_key(key, count),
             (None, None) => 0,
         };

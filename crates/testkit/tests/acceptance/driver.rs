@@ -8,6 +8,8 @@ use millpond_topology::{
     Consumed, Grouped, I64, Materialized, Produced, SessionWindows, TimeWindows, Topology, Utf8, Windowed,
 };
 
+use crate::support::assert_names;
+
 fn counting() -> Topology {
     let mut builder = Topology::builder();
     builder
@@ -228,6 +230,40 @@ fn a_store_of_another_kind_is_named_with_the_door_to_it() {
     });
     assert!(message.starts_with("a key of the store `per-window` does not fit the test's serde"), "{message}");
     assert_eq!(place, file!());
+}
+
+/// What a test gets wrong is told at its line, whatever it is.
+#[test]
+fn partitions_and_stores_that_are_not_there_are_the_tests_faults() {
+    let driver = || Driver::builder(counting()).topic("in", 2).build().unwrap();
+    let said = "the topic `in` has no partition 2; it has 2, which `DriverBuilder::topic` decides";
+    let record = || RawRecord::bytes("1", "a", 0);
+    for (message, place) in [
+        panic_of(|| drop(driver().input("in", Utf8, Utf8).partition(2))),
+        panic_of(|| driver().pipe("in", Some(2), &record()).unwrap()),
+        panic_of(|| driver().send("in", Some(2), &record()).unwrap()),
+    ] {
+        assert_eq!((message.as_str(), place.as_str()), (said, file!()));
+    }
+    let (message, _) = panic_of(|| drop(driver().store("count", Utf8, I64)));
+    assert_eq!(message, "there is no store `count`; the topology has counts");
+    let (message, _) = panic_of(|| {
+        let mut builder = Topology::builder();
+        builder.stream("in", Consumed::with(Utf8, Utf8)).to("out", Produced::default());
+        let _ = Driver::builder(builder.build().unwrap()).build().unwrap().store("counts", Utf8, I64);
+    });
+    assert_eq!(message, "there is no store `counts`; the topology has no stores");
+}
+
+#[test]
+fn a_topic_that_the_topology_does_not_have_is_refused() {
+    let error = Driver::builder(counting()).topic("im", 2).build().unwrap_err();
+    assert_names(&error, &["unknown topic=`im`", "in, out, test-by-value-repartition", "or leave it out"]);
+    let dead_letters = Driver::builder(counting())
+        .topic("dead", 2)
+        .setting("errors.dead.letter.queue.topic.name", "dead")
+        .setting("processing.exception.handler", "dead-letter");
+    assert!(dead_letters.build().is_ok());
 }
 
 #[test]

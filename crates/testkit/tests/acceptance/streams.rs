@@ -348,8 +348,15 @@ fn a_chosen_topic_that_is_not_there_is_an_error_of_the_record_until_it_is() {
     let error = driver.input("in", Utf8, I64).pipe("there", 2, 1).unwrap_err();
     assert_names(
         &error,
-        &["unknown_topic=`there`", "create the topic", "topic=`in`", "offset=`1`", "KSTREAM-SINK-0000000001"],
+        &["unknown topic=`there`", "create the topic", "topic=`in`", "offset=`1`", "KSTREAM-SINK-0000000001"],
     );
+    // Without its causes it says what is wrong and what to do, once.
+    assert_eq!(
+        error.to_string(),
+        "process a record failed task=`0_0` unknown topic=`there` topic=`in` partition=`0` offset=`1`; create the topic, or \
+         choose another one, or let `processing.exception.handler` be `continue` or `dead-letter`"
+    );
+    assert_eq!(error.chain().matches("create the topic").count(), 1);
     let topic = NewTopic { name: "there", partitions: 1, replication: None, configs: &[] };
     driver.broker().admin().unwrap().create_topics(&[topic]).unwrap().remove(0).unwrap();
     driver.restart().unwrap();

@@ -531,7 +531,11 @@ fn what_cannot_be_suppressed_is_refused() {
     let cases: [Refused<'_>; 4] = [
         (&versioned, ProblemKind::Shape, &["`limit`", "versioned table"]),
         (&windowed, ProblemKind::Shape, &["`final`", "not made of windows", "suppress the aggregation itself"]),
-        (&no_serde, ProblemKind::MissingSerde, &["`suppress`", "(`limit`)", "`Materialized`"]),
+        (
+            &no_serde,
+            ProblemKind::MissingSerde,
+            &["`suppress`", "(`limit`)", "`map_values_materialized(f, Materialized::with(..))`"],
+        ),
         (&twice, ProblemKind::Clash, &["limit-store", "`limit`"]),
     ];
     for (define, kind, parts) in cases {

@@ -128,7 +128,10 @@ fn b018_a_negative_time_is_an_error_unless_it_is_said_what_to_do() {
     let (driver, _) = stream_times(1, |c| c);
     pipe(&driver, &[("k", 1, 50)]);
     let error = driver.input("in", Utf8, I64).pipe("k", 2, -1).unwrap_err();
-    assert_names(&error, &["topic=`in`", "partition=`0`", "offset=`1`", "timestamp=`-1`", "timestamp extractor"]);
+    assert_names(&error, &["topic=`in`", "partition=`0`", "offset=`1`", "timestamp=`-1`"]);
+    let remedy = "; set a timestamp extractor, or let `processing.exception.handler` be `continue` or `dead-letter`";
+    assert!(error.to_string().ends_with(remedy), "{error}");
+    assert_eq!(error.chain().matches("timestamp extractor").count(), 1);
 
     let (driver, seen) = stream_times(1, Consumed::skip_invalid_timestamps);
     pipe(&driver, &[("a", 1, 50), ("b", 2, -1), ("c", 3, 40), ("d", 4, -1)]);

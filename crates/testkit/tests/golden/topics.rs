@@ -134,7 +134,8 @@ fn tasks(topology: &Topology) -> BTreeMap<String, Vec<String>> {
 /// The internal topics that a started application has made.
 fn internal(topology: &Topology) -> BTreeMap<String, Internal> {
     let mut builder = Driver::builder(topology.clone()).application_id("app");
-    for (topic, partitions) in SOURCES {
+    let read = |topic: &str| topology.sources().iter().flat_map(|s| &s.topics).any(|t| t.name == topic);
+    for (topic, partitions) in SOURCES.into_iter().filter(|(topic, _)| read(topic)) {
         builder = builder.topic(topic, partitions);
     }
     let driver = builder.build().expect("it starts");

@@ -7,8 +7,8 @@ use crate::dsl::at::{declare, own_stores};
 use crate::dsl::options::{Kept, Materialized};
 use crate::dsl::repartition::{Cut, CutNames};
 use crate::dsl::stream::Stream;
-use crate::dsl::windows::millis;
 use crate::graph::NodeSpec;
+use crate::millis::whole;
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{Dedup, FixKey, KeyAndId, OriginSerde, fixed_key_outs};
@@ -26,7 +26,8 @@ impl<K: 'static, V: 'static> Stream<K, V> {
     /// A record is a duplicate if a record of the **same key and the same id**, whose event time is at most `within` before or
     /// after its own, **has been let through** before. So records are judged in the order in which they are processed, by
     /// their event times, and it does not matter which of them is the earlier one: of `1@100` and `1@95` that come in this
-    /// order, the first goes through. A duplicate that was dropped makes no other record one.
+    /// order, the first goes through. A duplicate that was dropped makes no other record one. `within` may be zero: then only a
+    /// record with the very same time is a duplicate.
     ///
     /// Ids are compared for equal keys only: the answer does not depend on how many partitions there are. Where the id alone
     /// is to decide, make it the key by [`Stream::select_key`]. A stream whose key may have changed is repartitioned first,
@@ -79,8 +80,12 @@ impl<K: 'static, V: 'static> Stream<K, V> {
             self.at = Cut::of(store_name.clone(), key.clone(), value).add(&self.at, names);
         }
         let keys = KeyAndId::new(Coder::key(key.clone()), Coder::key(ids));
+        let within = whole(within).unwrap_or_else(|wrong| {
+            let message = format!("`{name}` looks for duplicates within {wrong}");
+            self.at.graph().problem(ProblemKind::Shape, message);
+            0
+        });
         let (spec, grace) = self.seen(store_name, within, keys.clone(), materialized);
-        let within = millis(within);
         let seen = declare(&mut self.at.graph(), spec, format!("`{name}`"));
         let (bound, seen) = (&seen).bind();
         let id = Arc::new(id);
@@ -96,14 +101,17 @@ impl<K: 'static, V: 'static> Stream<K, V> {
         Self { at: self.at.moved(node), rekeyed: false, key: Some(key), value: self.value }
     }
 
-    /// The store of what was let through, and how late a record may be (milliseconds).
+    /// The store of what was let through, and how late a record may be; `within` and the latter in milliseconds.
     fn seen<I: 'static>(
         &self,
         name: String,
-        within: Duration,
+        within: i64,
         keys: KeyAndId<K, I>,
         materialized: Materialized<I, ()>,
     ) -> (StoreSpec<Seen<K, I>>, i64) {
+        // What is wrong with a retention is told of when the store is declared.
+        let millis = |duration| whole(duration).unwrap_or_default();
+        let within = Duration::from_millis(within.unsigned_abs());
         let usual = within.saturating_mul(2).saturating_add(Duration::from_millis(1));
         let retention = match materialized.kept {
             Kept::AsNeeded => usual,

@@ -33,5 +33,5 @@ pub use suppress::{BufferConfig, Eager, Strict, Suppressed, Until, UntilTimeLimi
 pub use table::{Deletes, Table, TableKind, Upserts};
 pub(crate) use table::{UpdateNames, table_of_updates};
 pub use windowed::{SessionWindowedStream, WindowedStream, Windowing};
-pub(crate) use windows::{Closing, Shape, WindowSpec, millis};
+pub(crate) use windows::{Closing, Shape, WindowSpec};
 pub use windows::{SessionWindows, SlidingWindows, TimeWindows};

@@ -5,10 +5,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::dsl::at::At;
 use crate::dsl::stream::missing;
 use crate::dsl::table::{Table, TableKind, TableParts, Upserts};
-use crate::dsl::windows::millis;
+use crate::dsl::windows::Closing;
 use crate::graph::{Graph, NodeSpec, OldValues};
+use crate::millis::whole;
 use crate::names::prefix;
 use crate::node::{Build, Built};
 use crate::nodes::{Room, SuppressNode, SuppressSpec, Wait, WhenFull};
@@ -109,6 +111,7 @@ impl Suppressed<UntilTimeLimit> {
 impl Suppressed<UntilWindowCloses> {
     /// Only the final result of each window comes out, once, when the window takes no more records: by the same rule by which
     /// its aggregation drops late ones. Of a window without a result (a session that was merged into another) nothing comes out.
+    /// Behind an aggregation that gives [final results](crate::EmitStrategy::on_window_close) itself it is refused.
     ///
     /// For tables of windows or sessions, and tables that are made of these row by row.
     pub fn until_window_closes(buffer: BufferConfig) -> Self {
@@ -162,12 +165,12 @@ impl BufferConfig {
         Self { settings: Settings { room, logging: Logging::default(), engine: None }, mark: PhantomData }
     }
 
-    /// At most so many rows.
+    /// At most so many rows, one or more.
     pub fn max_records(most: u64) -> Self {
         Self::unbounded().with_max_records(most)
     }
 
-    /// At most so many bytes of keys and values, as they are kept: with the headers of an update, the topic it came from, and the
+    /// At most so many bytes, one or more, of keys and values, as they are kept: with the headers of an update, the topic it came from, and the
     /// row's values before and now.
     pub fn max_bytes(most: u64) -> Self {
         Self::unbounded().with_max_bytes(most)
@@ -285,27 +288,20 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         let TableParts { mut at, key, value, versioned, closing } = self.into_parts();
         let given = at.name.take();
         let (name, store) = names(&mut at.graph(), name.or(given));
-        let wait = match (until.limits(), closing) {
-            (Some((limit, idle_after)), _) => {
-                Wait::TimeLimit { limit: millis(limit), idle_after: idle_after.map(millis) }
-            }
-            (None, Some(closing)) => Wait::WindowCloses(closing),
-            (None, None) => {
-                let message = format!(
-                    "`{name}` waits until windows close, but its table is not made of windows: nobody knows when they do; \
-                     suppress the aggregation itself, or a table that filters or maps it"
-                );
-                at.graph().problem(ProblemKind::Shape, message);
-                Wait::TimeLimit { limit: 0, idle_after: None }
-            }
-        };
+        let wait = wait(&at, &name, until.limits(), closing);
+        check_room(&mut at.graph(), &name, &room);
         if versioned {
             // As in Kafka Streams: an update of such a table may be of the past.
             let message = format!("`{name}` suppresses a versioned table; keep its rows in another kind of store");
             at.graph().problem(ProblemKind::Shape, message);
         }
         let key = at.serde(key, || missing("key", "suppress", &name, "Materialized"));
-        let value = at.serde(value, || missing("value", "suppress", &name, "Materialized"));
+        let value = at.serde(value, || {
+            format!(
+                "no serde is known for the value at `suppress` (`{name}`); name it in the operator before: \
+                 `map_values_materialized(f, Materialized::with(..))`"
+            )
+        });
         // Without the rows before, what waits is the whole table's to tell; whoever needs to know more asks for it.
         let _ = at.graph().keep_rows(at.node);
         let def = StoreDef {
@@ -339,6 +335,50 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
             versioned: false,
             closing,
         })
+    }
+}
+
+/// What an update waits for; what cannot be meant is reported.
+fn wait(at: &At, name: &str, limits: Option<(Duration, Option<Duration>)>, closing: Option<Closing>) -> Wait {
+    let wrong = |message: String| at.graph().problem(ProblemKind::Shape, message);
+    let millis = |what: &str, duration: Duration| {
+        whole(duration).unwrap_or_else(|why| {
+            wrong(format!("`{name}` has {what} of {why}"));
+            0
+        })
+    };
+    match (limits, closing) {
+        (Some((limit, idle_after)), _) => Wait::TimeLimit {
+            limit: millis("a time limit", limit),
+            idle_after: idle_after.map(|limit| millis("an idle limit", limit)),
+        },
+        (None, Some(closing)) => {
+            let finals = at.graph().tells_closed_windows(at.node);
+            if let Some(of) = finals {
+                wrong(format!(
+                    "`{name}` waits until windows close, but `{of}` tells of windows only when they are closed: its results are \
+                     final already; leave out the one or the other"
+                ));
+            }
+            Wait::WindowCloses(closing)
+        }
+        (None, None) => {
+            wrong(format!(
+                "`{name}` waits until windows close, but its table is not made of windows: nobody knows when they do; \
+                 suppress the aggregation itself, or a table that filters or maps it"
+            ));
+            Wait::TimeLimit { limit: 0, idle_after: None }
+        }
+    }
+}
+
+/// A buffer without any room is reported.
+fn check_room(graph: &mut Graph, name: &str, room: &Room) {
+    for (what, most) in [("records", room.records), ("bytes", room.bytes)] {
+        if most == Some(0) {
+            let message = format!("`{name}` has a buffer of 0 {what}, in which nothing can wait; at least 1 is needed");
+            graph.problem(ProblemKind::Shape, message);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::dsl::options::{Kept, Materialized};
 use crate::dsl::row_store::KeptRows;
 use crate::dsl::stream::missing;
 use crate::dsl::windows::{Shape, WindowSpec};
+use crate::millis::counted;
 use crate::nodes::WindowFormat;
 use crate::problem::ProblemKind;
 use crate::serde::{AnySerde, Coder, SessionWindowed, TimeWindowed, Windowed};
@@ -146,20 +147,16 @@ fn kept_for(millis: i64, spec: &WindowSpec, emits_on_close: bool) -> Retention {
 /// For how long the store keeps its rows (milliseconds), or what is wrong with what was asked for.
 fn retention(name: &str, kept: Kept, spec: &WindowSpec) -> Result<i64, String> {
     let WindowSpec { shape, closing, needed } = *spec;
-    let asked = match kept {
+    let millis = match kept {
         Kept::AsNeeded => return Ok(needed),
-        Kept::Retention(asked) => asked.as_millis(),
+        Kept::Retention(asked) => {
+            counted(asked, 0).map_err(|wrong| format!("the store `{name}` has a retention of {wrong}"))?
+        }
         Kept::History(_) | Kept::TimeToLive(_) => {
             return Err(format!(
                 "the store `{name}` keeps windows, which have a retention; it can have neither a history nor a time to live"
             ));
         }
-    };
-    let Ok(millis) = i64::try_from(asked) else {
-        let longest = i64::MAX;
-        return Err(format!(
-            "the store `{name}` has a retention of {asked} ms; {longest} ms is the longest that can be counted"
-        ));
     };
     if millis >= needed {
         return Ok(millis.min(i64::MAX - 1));

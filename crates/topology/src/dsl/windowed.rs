@@ -14,6 +14,7 @@ use crate::dsl::window_store::{declare_sessions, declare_windows};
 use crate::dsl::windows::{SessionWindows, SlidingWindows, TimeWindows, WindowSpec};
 use crate::error::Result;
 use crate::graph::{NodeSpec, OldValues};
+use crate::millis::whole;
 use crate::names::prefix;
 use crate::node::{Build, BuildCx, Built};
 use crate::nodes::{
@@ -211,6 +212,10 @@ macro_rules! common {
 
             /// When results come: with each update (the default), or once for each window when it is closed.
             pub fn emit_strategy(mut self, strategy: EmitStrategy) -> Self {
+                if let Some(wrong) = strategy.on_close.and_then(|interval| whole(interval).err()) {
+                    let message = format!("final results come at most once in {wrong}");
+                    self.0.grouped.at().graph().problem(ProblemKind::Shape, message);
+                }
                 self.0.plan.emit = strategy;
                 self
             }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::millis::counted;
+
 /// Windows of a fixed size, aligned to 1970: tumbling, or hopping if they advance by less than their size.
 ///
 /// A window contains the event times from its start to its end; the end is exclusive. No window begins before 1970.
@@ -171,22 +173,12 @@ impl Millis {
         Self { windows, mistakes: Vec::new() }
     }
 
-    /// A duration of at least so many milliseconds; one that cannot be counted is reported and taken as the least.
+    /// A duration of at least so many whole milliseconds; any other is reported and taken as the least.
     fn take(&mut self, what: &str, duration: Duration, least: i64) -> i64 {
-        let millis = duration.as_millis();
-        match i64::try_from(millis) {
-            Ok(millis) if millis >= least => return millis,
-            Ok(millis) => {
-                let problem = format!("{} have {what} of {millis} ms; at least {least} ms is needed", self.windows);
-                self.mistakes.push(problem);
-            }
-            Err(_) => self.mistakes.push(format!(
-                "{} have {what} of {millis} ms; {} ms is the longest that can be counted",
-                self.windows,
-                i64::MAX
-            )),
-        }
-        least
+        counted(duration, least).unwrap_or_else(|wrong| {
+            self.mistakes.push(format!("{} have {what} of {wrong}", self.windows));
+            least
+        })
     }
 
     /// The sum of the durations with these names; one that cannot be counted is reported.
@@ -253,11 +245,6 @@ impl SessionWindows {
         let needed = millis.sum(&[("a gap", gap), ("a grace", grace)]);
         (WindowSpec { shape: Shape::Session { gap }, closing, needed }, millis.mistakes)
     }
-}
-
-/// In milliseconds. The longest that can be counted stands for all that is longer.
-pub(crate) fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

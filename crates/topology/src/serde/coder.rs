@@ -96,7 +96,7 @@ impl<T: 'static> Coder<T> {
             Part::Key => "encode the key",
             Part::Value => "encode the value",
         };
-        error.in_serde(ErrorKind::Serialization, op)
+        error.in_serde::<T>(ErrorKind::Serialization, op)
     }
 
     #[cold]
@@ -105,6 +105,6 @@ impl<T: 'static> Coder<T> {
             Part::Key => "decode the key",
             Part::Value => "decode the value",
         };
-        error.in_serde(ErrorKind::Deserialization, op)
+        error.in_serde::<T>(ErrorKind::Deserialization, op)
     }
 }

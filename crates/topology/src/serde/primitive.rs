@@ -47,6 +47,19 @@ impl Serde<Vec<u8>> for ByteArray {
     }
 }
 
+/// As many bytes as a number has.
+#[inline]
+fn sized<const N: usize>(bytes: &[u8], number: &'static str) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| wrong_size(N, number, bytes.len()))
+}
+
+#[cold]
+fn wrong_size(needed: usize, number: &'static str, len: usize) -> Error {
+    let article = if number.starts_with('u') { "a" } else { "an" };
+    let are = if len == 1 { "is" } else { "are" };
+    Error::other(format!("{needed} bytes are {article} {number}, here {are} {len}"))
+}
+
 macro_rules! big_endian {
     ($(#[$doc:meta])* $name:ident($type:ty), ordered: $ordered:literal) => {
         $(#[$doc])*
@@ -62,7 +75,7 @@ macro_rules! big_endian {
 
             #[inline]
             fn decode(&self, bytes: &[u8]) -> Result<$type> {
-                Ok(<$type>::from_be_bytes(bytes.try_into()?))
+                Ok(<$type>::from_be_bytes(sized(bytes, stringify!($type))?))
             }
 
             fn identity(&self) -> SerdeId {
@@ -117,7 +130,7 @@ macro_rules! float {
 
             #[inline]
             fn decode(&self, bytes: &[u8]) -> Result<$type> {
-                Ok($type::from_be_bytes(bytes.try_into()?))
+                Ok($type::from_be_bytes(sized(bytes, stringify!($type))?))
             }
 
             fn constant_size(&self) -> Option<usize> {
@@ -219,6 +232,16 @@ mod tests {
             assert_eq!(bytes(&I64, &I64.decode(&raw).unwrap()), raw);
             assert_eq!(bytes(&U64, &U64.decode(&raw).unwrap()), raw);
         }
+    }
+
+    #[test]
+    fn a_wrong_length_is_named_beside_the_right_one() {
+        fn said<T>(read: Result<T>) -> String {
+            read.map(|_| ()).unwrap_err().source().unwrap().to_string()
+        }
+        assert_eq!(said(I64.decode(b"short")), "8 bytes are an i64, here are 5");
+        assert_eq!(said(U64.decode(b"1")), "8 bytes are a u64, here is 1");
+        assert_eq!(said(F32.decode(b"")), "4 bytes are an f32, here are 0");
     }
 
     #[test]

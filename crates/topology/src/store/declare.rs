@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::millis::counted;
 use crate::serde::{Coder, Serde};
 use crate::store::window::{WindowSerdes, Windows};
 use crate::store::{
@@ -150,19 +151,9 @@ impl<T: StoreKind> StoreSpec<T> {
     }
 
     fn millis(&mut self, what: &str, duration: Duration) -> i64 {
-        let millis = duration.as_millis();
-        match i64::try_from(millis) {
-            Ok(millis) if millis > 0 => return millis,
-            Ok(_) => {
-                self.mistakes
-                    .push(format!("the store `{}` has a {what} of 0 ms; at least 1 ms is needed", self.def.name));
-            }
-            Err(_) => self.mistakes.push(format!(
-                "the store `{}` has a {what} of {millis} ms; {} ms is the longest that can be counted",
-                self.def.name,
-                i64::MAX
-            )),
-        }
-        0
+        counted(duration, 1).unwrap_or_else(|wrong| {
+            self.mistakes.push(format!("the store `{}` has a {what} of {wrong}", self.def.name));
+            0
+        })
     }
 }

@@ -91,7 +91,7 @@ impl<'a, K: 'static, C: Values, M: Mode> StoreView<'a, K, C, M> {
     /// prefix first, as text does.
     pub fn prefix<P>(&mut self, prefix: &P, serde: &impl Serde<P>) -> Result<Rows<K, C>> {
         let mut bytes = Vec::new();
-        serde.encode(prefix, &mut bytes).map_err(|e| e.in_serde(ErrorKind::Serialization, "encode a prefix"))?;
+        serde.encode(prefix, &mut bytes).map_err(|e| e.in_serde::<P>(ErrorKind::Serialization, "encode a prefix"))?;
         let prefix = store::Prefix::new(&bytes);
         let store::Range { lower, upper } = prefix.range();
         Ok(self.rows(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec), Direction::Forward))

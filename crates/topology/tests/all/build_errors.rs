@@ -85,7 +85,40 @@ fn names_that_are_taken_name_both_sides() {
     b.source("x", &["in"], Consumed::with(Utf8, I64)).processor("x", &["x"], (), pass);
     assert_eq!(
         only(b),
-        (ProblemKind::Clash, "`x` names both the source of `in` and the processor behind `x`".to_owned())
+        (
+            ProblemKind::Clash,
+            "`x` names both the source of `in` and the processor right behind it; name them differently".to_owned()
+        )
+    );
+
+    let mut b = Topology::builder();
+    let stream = b.stream("in", Consumed::with(Utf8, I64));
+    let _ = stream.clone().named("x").filter(|_, _| true).named("x").map_values(|n| n);
+    let clash = |b| only(b).1;
+    let source = "behind `KSTREAM-SOURCE-0000000000` (the source of `in`)";
+    assert_eq!(
+        clash(b),
+        format!("`x` names both the processor {source} and the processor right behind it; name them differently")
+    );
+
+    let mut b = Topology::builder();
+    let stream = b.stream("in", Consumed::with(Utf8, I64));
+    let _ = stream.clone().named("x").filter(|_, _| true);
+    let _ = stream.clone().named("x").filter(|_, _| false);
+    assert_eq!(
+        clash(b),
+        format!("`x` is given twice: to the processor {source} and to another one there; name them differently")
+    );
+
+    let mut b = Topology::builder();
+    let stream = b.stream("in", Consumed::with(Utf8, I64));
+    let _ = stream.clone().group_by_key().named("x").count(Materialized::named("c"));
+    stream.named("p").filter(|_, _| true).to("out", Produced::default().named("x"));
+    assert_eq!(
+        clash(b),
+        format!(
+            "`x` names both the processor with the store `c` {source} and the sink to `out` behind `p`; name them differently"
+        )
     );
 
     let mut b = Topology::builder();
@@ -148,6 +181,144 @@ fn serdes_that_nobody_named() {
 }
 
 #[test]
+fn suppress_says_where_its_serde_is_named() {
+    let calm = || Suppressed::until_time_limit(ms(5), BufferConfig::unbounded()).named("calm");
+    let lengths = |b: &mut Builder| b.table("in", Consumed::with(Utf8, Utf8));
+    let mut b = Topology::builder();
+    let _ = lengths(&mut b).map_values(|v| v.len()).suppress(calm());
+    assert_eq!(
+        only(b),
+        (
+            ProblemKind::MissingSerde,
+            "no serde is known for the value at `suppress` (`calm`); name it in the operator before: \
+             `map_values_materialized(f, Materialized::with(..))`"
+                .to_owned()
+        )
+    );
+    // What it says helps.
+    let mut b = Topology::builder();
+    let table = lengths(&mut b).map_values_materialized(|v| v.len() as i64, Materialized::with(Utf8, I64));
+    table.suppress(calm()).to_stream().to("out", Produced::with(Utf8, Nullable(I64)));
+    assert!(b.build().is_ok());
+}
+
+const HALF: Duration = Duration::from_micros(1_500);
+
+/// A window of 1.5 ms would be one of 1 ms without a word.
+#[test]
+fn times_are_whole_milliseconds() {
+    fn windowed(windows: impl Windowing<Stream<String, i64> = WindowedStream<String, i64>>) -> String {
+        let mut b = Topology::builder();
+        let stream = b.stream("in", Consumed::with(Utf8, I64)).group_by_key().windowed_by(windows);
+        let _ = stream.count(Materialized::named("c"));
+        only(b).1
+    }
+    const SAID: &str = "1.5ms; times are whole milliseconds";
+    let time = |size, grace| TimeWindows::of_size_and_grace(size, grace);
+    let sliding = |difference, grace| SlidingWindows::of_time_difference_and_grace(difference, grace);
+    let sessions = |gap| {
+        let mut b = Topology::builder();
+        let stream = b.stream("in", Consumed::with(Utf8, I64)).group_by_key();
+        let windows = SessionWindows::of_inactivity_gap_with_no_grace(gap);
+        let _ = stream.windowed_by(windows).count(Materialized::named("c"));
+        only(b).1
+    };
+    let table = |suppressed: Suppressed<UntilTimeLimit>| {
+        let mut b = Topology::builder();
+        let _ = b.table("in", Consumed::with(Utf8, I64)).suppress(suppressed.named("calm"));
+        only(b).1
+    };
+    let dedup = |within| {
+        let mut b = Topology::builder();
+        let stream = b.stream("in", Consumed::with(Utf8, I64)).named("once");
+        let _ = stream.dedup_by(|_, n| *n, within, Materialized::named("seen").key(I64));
+        only(b).1
+    };
+    let emit = |strategy| {
+        let mut b = Topology::builder();
+        let stream = b.stream("in", Consumed::with(Utf8, I64)).group_by_key().windowed_by(time(ms(9), ms(0)));
+        let _ = stream.emit_strategy(strategy).count(Materialized::named("c"));
+        only(b).1
+    };
+    let kept = {
+        let mut b = Topology::builder();
+        let stream = b.stream("in", Consumed::with(Utf8, I64)).group_by_key().windowed_by(time(ms(1), ms(0)));
+        let _ = stream.count(Materialized::named("c").retention(HALF));
+        only(b).1
+    };
+    let unbounded = BufferConfig::unbounded;
+    let limit = |limit| Suppressed::until_time_limit(limit, unbounded());
+    for (message, what) in [
+        // What it advances by is its size, so both are told of.
+        (windowed(time(ms(9), HALF)), "time windows have a grace of"),
+        (windowed(time(ms(9), ms(0)).advance_by(HALF)), "time windows have an advance of"),
+        (windowed(time(ms(9), ms(0)).idle_after(HALF)), "time windows have an idle limit of"),
+        (windowed(sliding(HALF, ms(0))), "sliding windows have a time difference of"),
+        (sessions(HALF), "sessions have a gap of"),
+        (table(limit(HALF)), "`calm` has a time limit of"),
+        (table(limit(ms(1)).idle_after(HALF)), "`calm` has an idle limit of"),
+        (dedup(HALF), "`once` looks for duplicates within"),
+        (emit(EmitStrategy::on_window_close().at_most_every(HALF)), "final results come at most once in"),
+        (kept, "the store `c` has a retention of"),
+        (with_store(StoreSpec::session("x", HALF, Utf8, I64)).remove(0), "the store `x` has a retention of"),
+    ] {
+        assert_eq!(message, format!("{what} {SAID}"));
+    }
+    let mut b = Topology::builder();
+    let stream = b.stream("in", Consumed::with(Utf8, I64)).group_by_key().windowed_by(time(HALF, ms(0)));
+    let _ = stream.count(Materialized::named("c"));
+    let said: Vec<_> = problems(b).into_iter().map(|p| p.1).collect();
+    assert_eq!(said, ["a size", "an advance"].map(|what| format!("time windows have {what} of {SAID}")));
+}
+
+#[test]
+fn buffers_without_room_are_refused() {
+    for (buffer, what) in [
+        (BufferConfig::max_records(0), "records"),
+        (BufferConfig::max_bytes(0), "bytes"),
+        (BufferConfig::max_records(0).shut_down_when_full(), "records"),
+    ] {
+        let mut b = Topology::builder();
+        let _ =
+            b.table("in", Consumed::with(Utf8, I64)).suppress(Suppressed::until_time_limit(ms(0), buffer).named("s"));
+        let (kind, message) = only(b);
+        assert_eq!(kind, ProblemKind::Shape);
+        let said = format!("`s` has a buffer of 0 {what}, in which nothing can wait; at least 1 is needed");
+        assert_eq!(message, said);
+    }
+}
+
+#[test]
+fn final_results_are_not_held_back_once_more() {
+    let counts = |b: &mut Builder, emit| {
+        let windows = TimeWindows::of_size_with_no_grace(ms(10));
+        let stream = b.stream("in", Consumed::with(Utf8, I64)).group_by_key().windowed_by(windows);
+        stream.emit_strategy(emit).named("per-window").count(Materialized::named("c"))
+    };
+    let finals = || Suppressed::until_window_closes(BufferConfig::unbounded()).named("finals");
+    let (on_close, on_update) = (EmitStrategy::on_window_close(), EmitStrategy::on_window_update());
+    let mut b = Topology::builder();
+    let _ = counts(&mut b, on_close).filter(|_, n| *n > 1).suppress(finals());
+    assert_eq!(
+        only(b),
+        (
+            ProblemKind::Shape,
+            "`finals` waits until windows close, but `per-window` tells of windows only when they are closed: its results are \
+             final already; leave out the one or the other"
+                .to_owned()
+        )
+    );
+    let mut b = Topology::builder();
+    let _ = counts(&mut b, on_update).filter(|_, n| *n > 1).suppress(finals());
+    assert!(b.build().is_ok());
+    // Calming them is another matter.
+    let mut b = Topology::builder();
+    let calm = Suppressed::until_time_limit(ms(5), BufferConfig::unbounded());
+    let _ = counts(&mut b, on_close).suppress(calm);
+    assert!(b.build().is_ok());
+}
+
+#[test]
 fn stores_that_are_not_used_or_belong_elsewhere() {
     let mut b = Topology::builder();
     let _ = b.stream("in", Consumed::with(Utf8, I64));
@@ -156,6 +327,13 @@ fn stores_that_are_not_used_or_belong_elsewhere() {
         only(b),
         (ProblemKind::Store, "no processor uses the store `idle`; connect one, or leave it out".to_owned())
     );
+
+    // One mistake, not three.
+    let mut b = Topology::builder();
+    let _ = b.stream("in", Consumed::with(Utf8, I64));
+    let _ = b.key_value_store("twice", Utf8, I64);
+    let _ = b.key_value_store("twice", Utf8, I64);
+    assert!(only(b).1.starts_with("the store `twice` is defined twice"));
 
     let mut other = Topology::builder();
     let theirs = other.key_value_store("theirs", Utf8, I64);

@@ -75,6 +75,14 @@ fn b149_a_grouping_with_the_name_of_another() {
     let (kind, message) = only(b);
     assert_eq!(kind, ProblemKind::Clash);
     assert!(message.contains("`g-repartition` is made twice: behind `one` and behind `two`"), "{message}");
+
+    let mut b = Topology::builder();
+    let keyed = words(&mut b).named("keyed").select_key(|_, v| v.clone());
+    for store in ["a", "b"] {
+        let _ = keyed.clone().group_by_key_with(Grouped::named("g").key(Utf8)).count(Materialized::named(store));
+    }
+    let (_, message) = only(b);
+    assert_eq!(message, "the repartition topic `g-repartition` is made twice: behind `keyed`; name them differently");
 }
 
 /// None of them would be a topic of Kafka, and some would leave the state directory.

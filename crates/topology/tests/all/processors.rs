@@ -296,6 +296,9 @@ fn bytes_that_do_not_deserialize_say_so() {
     let mut driver = Driver::new(&b.build().unwrap());
     let error = driver.pipe("in", Some(b"k"), Some(b"short"), 0).unwrap_err();
     assert_eq!((error.kind(), error.op()), (ErrorKind::Deserialization, "decode the value"));
+    let place = "type=`i64` node=`KSTREAM-SOURCE-0000000000`";
+    assert_eq!(error.to_string(), format!("decode the value failed: bytes do not deserialize {place}"));
+    assert_eq!(error.source().unwrap().to_string(), "8 bytes are an i64, here are 5");
     let error = driver.pipe("in", Some(&[0xFF]), Some(b"short"), 0).unwrap_err();
     assert_eq!((error.kind(), error.op()), (ErrorKind::Deserialization, "decode the key"));
     assert_eq!(error.node(), Some("KSTREAM-SOURCE-0000000000"));

@@ -1,6 +1,6 @@
 //! Every answer to every kind of failure, by a handler and by settings.
 
-use millpond_runtime::{Counter, ErrorAnswer, ErrorKind, ErrorPolicy, ErrorStage, Guarantee};
+use millpond_runtime::{Counter, ErrorAnswer, ErrorHandler, ErrorKind, ErrorPolicy, ErrorStage, Failed, Guarantee};
 use millpond_testkit::{Driver, DriverBuilder, RawRecord};
 use millpond_topology::{Consumed, I64, Materialized, Produced, Utf8};
 
@@ -349,11 +349,36 @@ fn what_cannot_be_meant_is_refused_at_the_start() {
     assert_names(&error, &["topic for dead letters=`elsewhere`"]);
 }
 
+/// A closure cannot implement `dead_letter_topics`; it is given them.
+#[test]
+fn a_closure_sorts_its_dead_letters_into_topics() {
+    let sort = |failed: &Failed<'_>, _: &millpond_runtime::Error| match failed.stage {
+        ErrorStage::Deserialization => ErrorAnswer::DeadLetterTo("unreadable".to_owned()),
+        ErrorStage::Production => ErrorAnswer::DeadLetterTo("unwritable".to_owned()),
+        _ => ErrorAnswer::DeadLetter,
+    };
+    for guarantee in BOTH {
+        let driver = half_done()
+            .guarantee(guarantee)
+            .setting("errors.dead.letter.queue.topic.name", "dead")
+            .error_handler(sort.with_dead_letter_topics(["unreadable"]).with_dead_letter_topics(["unwritable"]))
+            .build()
+            .unwrap();
+        for (n, fault) in (0..).zip(FAULTS) {
+            driver.pipe("in", None, &fault.record(n)).unwrap();
+        }
+        let values = |topic| letters(&driver, topic).into_iter().map(|(_, value)| value).collect::<Vec<_>>();
+        assert_eq!(values("unreadable"), [Fault::Bytes.value()]);
+        assert_eq!(values("unwritable"), [Fault::Output.value()]);
+        assert_eq!(values("dead"), [Fault::Error.value(), Fault::Panic.value()]);
+    }
+}
+
 #[test]
 fn a_dead_letter_without_a_place_stops_the_application() {
     for (answer, remedy) in [
         (ErrorAnswer::DeadLetter, "set `errors.dead.letter.queue.topic.name`"),
-        (ErrorAnswer::DeadLetterTo("nowhere".to_owned()), "dead_letter_topics"),
+        (ErrorAnswer::DeadLetterTo("nowhere".to_owned()), "`with_dead_letter_topics`"),
     ] {
         let driver = half_done()
             .guarantee(Guarantee::ExactlyOnce)

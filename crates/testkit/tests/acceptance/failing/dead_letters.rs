@@ -43,16 +43,16 @@ fn a_dead_letter_has_the_records_bytes_and_says_why() {
                 .collect();
             let (exception, message, cause) = match fault {
                 Fault::Bytes => (
-                    "deserialization: could not convert slice to array",
-                    "could not convert slice to array",
-                    "decode the value failed: bytes do not deserialize node=`numbers`",
+                    "deserialization: 8 bytes are an i64, here are 12",
+                    "8 bytes are an i64, here are 12",
+                    "decode the value failed: bytes do not deserialize type=`i64` node=`numbers`",
                 ),
                 Fault::Error => ("processing: unlucky", "unlucky", "process failed: processing error node=`half-done`"),
                 Fault::Panic => ("processing: panic: very unlucky", "panic: very unlucky", "panic: very unlucky"),
                 Fault::Output => (
                     "production: too low",
                     "too low",
-                    "encode the value failed: value does not serialize node=`results`",
+                    "encode the value failed: value does not serialize type=`i64` node=`results`",
                 ),
             };
             let place = "process a record failed task=`0_1` topic=`in` partition=`1` offset=`1`";

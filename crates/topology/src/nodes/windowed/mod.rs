@@ -15,9 +15,10 @@ pub(crate) use self::fold::{FoldRef, Merge, SessionAggregate};
 pub(crate) use self::format::WindowFormat;
 pub(crate) use self::sessions::SessionRows;
 pub(crate) use self::window_rows::WindowRows;
-use crate::dsl::{Closing, EmitStrategy, WindowSpec, millis};
+use crate::dsl::{Closing, EmitStrategy, WindowSpec};
 use crate::error::Result;
 use crate::headers::Headers;
+use crate::millis::whole;
 use crate::node::{BuildCx, Child, Event, Node, Outs, TaskCx, Turn};
 use crate::port::{Drained, Dropped, NodeIndex, Schedule, StoreIndex};
 use crate::record::{Change, Record};
@@ -67,7 +68,8 @@ pub(crate) struct Emission {
 
 impl Emission {
     pub(crate) fn of(strategy: EmitStrategy) -> Self {
-        Self { on_close: strategy.on_close.map(millis) }
+        // An interval that is not whole milliseconds was reported.
+        Self { on_close: strategy.on_close.map(|interval| whole(interval).unwrap_or_default()) }
     }
 }
 
