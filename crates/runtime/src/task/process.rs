@@ -287,13 +287,15 @@ impl Task {
             PunctuationType::StreamTime => self.stream_time,
             PunctuationType::WallClockTime => cx.wall,
         };
-        while let Some(Due { node, slot, at }) = self.timers.take_due(by, now) {
+        while let Some(due) = self.timers.take_due(by, now) {
+            let Due { node, slot, at, .. } = due;
             for attempt in 1.. {
                 let mut port = port!(self, cx.wall, at, None);
                 let outcome = run(self.graph.as_mut(), self.id, |graph| graph.punctuate(&mut port, node, slot, at));
                 self.counts.punctuated += 1;
                 self.dirty = true;
-                if self.settle_punctuation(cx, outcome, at, attempt)? == Settled::Over {
+                let settled = self.settle_punctuation(cx, outcome, at, attempt)?;
+                if settled == Settled::Over || !self.timers.has(&due) {
                     break;
                 }
             }

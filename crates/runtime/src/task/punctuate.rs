@@ -18,6 +18,7 @@ pub(crate) struct Due {
     pub(crate) node: NodeIndex,
     pub(crate) slot: u32,
     pub(crate) at: i64,
+    schedule: Schedule,
 }
 
 /// All timers of a task.
@@ -95,13 +96,19 @@ impl Timers {
         self.timers.iter().any(|t| t.schedule.by == by && t.next <= now)
     }
 
+    /// Whether what was due can be tried again: a graph that was made anew after a panic has the timers of its suppliers, and
+    /// another one may be where one was that is gone.
+    pub(crate) fn has(&self, due: &Due) -> bool {
+        self.timers.iter().any(|t| (t.node, t.slot, t.schedule) == (due.node, due.slot, due.schedule))
+    }
+
     /// The timer of a clock that has been due for longest, moved on to its next time after `now`: calls that were missed
     /// collapse into this one.
     pub(crate) fn take_due(&mut self, by: PunctuationType, now: i64) -> Option<Due> {
         let due = self.timers.iter_mut().filter(|t| t.schedule.by == by && t.next <= now);
         let timer = due.min_by_key(|t| (t.next, t.id))?;
         let (id, every) = (timer.id, timer.schedule.every_ms);
-        let due = Due { node: timer.node, slot: timer.slot, at: now };
+        let due = Due { node: timer.node, slot: timer.slot, at: now, schedule: timer.schedule };
         // The first call may have come late, but calls keep to whole intervals from the start.
         let begin = timer.schedule.start_ms.unwrap_or(timer.next);
         let passed = now.saturating_sub(begin) / every;

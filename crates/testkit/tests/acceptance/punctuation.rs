@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use millpond_runtime::{Counter, Guarantee};
+use millpond_runtime::{Counter, ErrorAnswer, Failed, Guarantee};
 use millpond_testkit::Driver;
 use millpond_topology::{
-    Consumed, Context, Error, I64, Init, KeyValue, Processor, Produced, Record, Result, Schedule, StoreRef, Timer, Utf8,
+    Consumed, Context, Error, I64, Init, KeyValue, Processor, Produced, Record, Repartitioned, Result, Schedule,
+    StoreRef, Timer, Utf8,
 };
 
-use crate::support::{BOTH, assert_names, builder, kvs, out, pipe, send};
+use crate::support::{BOTH, assert_names, builder, closure, kvs, out, pipe, send};
 
 type Calls = Arc<Mutex<Vec<String>>>;
 
@@ -335,6 +336,64 @@ fn a_punctuation_that_panics_keeps_its_rhythm_as_those_beside_it_do() {
     pipe(&driver, &[("a", 1, 9), ("a", 1, 10)]);
     assert_eq!(taken(&calls), ["s@5", "w@110", "s@10"]);
     assert_eq!(driver.count(Counter::DroppedRecordsTotal), 2);
+}
+
+/// A timer that was started by a record ends with a panic. The one that the supplier makes anew may stand in its place, and is
+/// not called in its stead.
+#[test]
+fn a_punctuation_that_is_gone_with_its_panic_is_not_tried_again() {
+    struct Replaced(Calls, Timer);
+
+    impl Processor for Replaced {
+        type In = Record<String, i64>;
+        type Out = Record<String, i64>;
+
+        fn process(&mut self, cx: &mut Context<'_, Self>, record: Self::In) -> Result {
+            match record.key.as_str() {
+                "cancel" => cx.cancel(self.1),
+                _ => drop(cx.schedule(Schedule::wall_clock_ms(7), |_, _, _| panic!("not this one"))?),
+            }
+            Ok(())
+        }
+    }
+
+    let calls = Calls::default();
+    let kept = calls.clone();
+    let driver = builder(move |b| {
+        b.stream("in", Consumed::with(Utf8, I64))
+            .process((), move |init, ()| {
+                let timer = init.schedule(Schedule::wall_clock_ms(10), |replaced: &mut Replaced, _, at| {
+                    replaced.0.lock().unwrap().push(at.to_string());
+                    Ok(())
+                })?;
+                Ok(Replaced(kept.clone(), timer))
+            })
+            .to("out", Produced::with(Utf8, I64));
+    });
+    let retry = |_: &Failed<'_>, _: &millpond_runtime::Error| ErrorAnswer::Retry;
+    let driver = driver.start_time(100).error_handler(retry).build().unwrap();
+    pipe(&driver, &[("cancel", 0, 0), ("start", 0, 0)]);
+    driver.advance(ms(7)).unwrap();
+    assert!(taken(&calls).is_empty());
+    driver.advance(ms(10)).unwrap();
+    assert_eq!(taken(&calls), ["117"], "what the supplier has made anew");
+}
+
+/// Nobody could read it: a source takes no record from before 1970.
+#[test]
+fn a_record_with_a_negative_time_is_written_to_no_topic() {
+    let driver = builder(|b| {
+        let input = b.stream("in", Consumed::with(Utf8, I64));
+        let early = closure(|(): &(), cx, record: Record<String, i64>| {
+            let timestamp = record.value;
+            cx.forward(Record { timestamp, ..record })
+        });
+        input.process((), early).repartition(Repartitioned::with(Utf8, I64)).to("out", Produced::with(Utf8, I64));
+    });
+    let driver = driver.setting("processing.exception.handler", "continue").build().unwrap();
+    pipe(&driver, &[("a", 5, 1), ("b", -5, 2), ("c", 6, 3)]);
+    assert_eq!(out(&driver), kvs(&[("a", 5), ("c", 6)]));
+    assert_eq!(driver.count(Counter::ProcessingSkippedTotal), 1);
 }
 
 #[test]

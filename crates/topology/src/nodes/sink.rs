@@ -33,6 +33,9 @@ impl<K: 'static, V: 'static> SinkNode<K, V> {
     #[inline]
     fn send(&self, cx: &mut TaskCx<'_>, record: &Record<K, V>) -> Result {
         let TaskCx { port, source_key, scratch, .. } = cx;
+        if record.timestamp < 0 {
+            return Err(before_1970(record.timestamp));
+        }
         let key = match source_key.filter(|_| self.reuse) {
             Some(key) => Some(key),
             None => {
@@ -72,6 +75,13 @@ impl<K: 'static, V: 'static> SinkNode<K, V> {
             fine => Ok(fine),
         }
     }
+}
+
+/// Whoever reads the topic could make nothing of it: a source takes no such record.
+#[cold]
+fn before_1970(timestamp: i64) -> Error {
+    let error = Error::new(ErrorKind::Processing, "write a record");
+    error.with("timestamp", timestamp).with("cause", "its time is negative: give it one since 1970")
 }
 
 impl<K: 'static, V: 'static> Node<Record<K, V>> for SinkNode<K, V> {
