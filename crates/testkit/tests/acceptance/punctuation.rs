@@ -264,6 +264,9 @@ impl Processor for Awake {
         if record.key.contains("cancel") {
             cx.cancel(self.1);
         }
+        if record.key.contains("other") {
+            cx.schedule(Schedule::wall_clock_ms(1_000), |_, _, _| Ok(()))?;
+        }
         if record.key.contains("start") && !cx.is_scheduled(self.1) {
             self.1 = cx.schedule(Schedule::wall_clock_ms(10), Self::call)?;
         }
@@ -303,6 +306,18 @@ fn whether_a_timer_runs_is_known_after_a_record_that_failed_too() {
     pipe(&driver, &[("start", 1, 0), ("cancel", 1, 0)]);
     driver.advance(ms(10)).unwrap();
     assert!(taken(&calls).is_empty());
+    // A record knows what it has done itself.
+    pipe(&driver, &[("start", 1, 0)]);
+    driver.advance(ms(5)).unwrap();
+    pipe(&driver, &[("cancel start", 1, 0)]);
+    driver.advance(ms(5)).unwrap();
+    assert!(taken(&calls).is_empty());
+    driver.advance(ms(5)).unwrap();
+    assert_eq!(taken(&calls), ["155"]);
+    // Others, of which one has its slot now, are not taken for it.
+    pipe(&driver, &[("other", 1, 0), ("other", 1, 0), ("start", 1, 0)]);
+    driver.advance(ms(10)).unwrap();
+    assert_eq!(taken(&calls), ["165"]);
 }
 
 #[test]
