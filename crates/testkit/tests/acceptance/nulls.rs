@@ -2,7 +2,7 @@
 
 use millpond_runtime::Counter;
 use millpond_testkit::{Driver, RawRecord};
-use millpond_topology::{Consumed, Grouped, I64, Materialized, Nullable, Produced, Utf8};
+use millpond_topology::{Consumed, Grouped, I64, Materialized, Nullable, Produced, Topology, Utf8};
 
 use crate::support::{driver, kvs, out};
 
@@ -124,4 +124,30 @@ fn b016_a_null_value_does_not_count_in_an_aggregation() {
     input.pipe("a", Some(2), 2).unwrap();
     assert_eq!(out(&driver), kvs(&[("a", 1), ("a", 2)]));
     assert_eq!(driver.count(Counter::DroppedRecordsTotal), 1);
+}
+
+/// What `map_values` makes of a null is a row that nobody knows of when it is to be taken off.
+#[test]
+fn rows_made_of_nulls_are_kept_before_they_are_grouped() {
+    let counted = |kept: Option<Materialized<String, i64>>| {
+        let mut b = Topology::builder();
+        let some = b.stream("in", Consumed::with(Utf8, Nullable(I64))).to_table(Materialized::named("t"));
+        let or_zero = |value: Option<i64>| value.unwrap_or(0);
+        let numbers = match kept {
+            Some(kept) => some.map_values_materialized(or_zero, kept),
+            None => some.map_values(or_zero),
+        };
+        numbers
+            .group_by(|_, value| ("all".to_owned(), value), Grouped::with(Utf8, I64))
+            .count(Materialized::named("n"));
+        b.build()
+    };
+    let refused = counted(None).unwrap_err().to_string();
+    assert!(refused.contains("`map_values_materialized`") && refused.contains("null"), "{refused}");
+    let driver = Driver::builder(counted(Some(Materialized::named("kept").value(I64))).unwrap()).build().unwrap();
+    let input = driver.input("in", Utf8, Nullable(I64));
+    for (time, value) in [(1, Some(5)), (2, None), (3, Some(7)), (4, None), (5, None)] {
+        input.pipe("k", value, time).unwrap();
+        assert_eq!(driver.store("n", Utf8, I64).get("all"), Some(1), "at {time}");
+    }
 }

@@ -103,7 +103,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         select: SelectFn<K, V, L, W>,
         grouped: Grouped<L, W>,
     ) -> GroupedTable<L, W> {
-        let TableParts { mut at, value: row, versioned, .. } = self.into_parts();
+        let TableParts { mut at, value: row, versioned, maps_nulls, .. } = self.into_parts();
         at.name = grouped.name.clone().or(at.name);
         let name = at.next_name(prefix::TABLE_SELECT);
         let key = at.serde(grouped.key, || missing("key", "group_by", &name, "Grouped"));
@@ -113,6 +113,12 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
             let message = format!(
                 "`{name}` has to know what rows were before, but nobody keeps those of `{table}`; give that table a store \
                  by `Materialized::named`"
+            );
+            at.graph().problem(ProblemKind::Store, message);
+        }
+        if maps_nulls {
+            let message = format!(
+                "`{name}` groups what `map_values` has made of rows that may be null: what it made of a null would be counted,                  and not taken off again; keep its rows by `map_values_materialized` with a name, or group the rows before"
             );
             at.graph().problem(ProblemKind::Store, message);
         }

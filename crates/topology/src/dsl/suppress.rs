@@ -285,7 +285,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     #[must_use = "what is let through goes nowhere until something consumes it"]
     pub fn suppress<U: Until<K>>(self, suppressed: Suppressed<U>) -> Table<K, V, U::Kind<D>> {
         let Suppressed { until, buffer: Settings { room, logging, engine }, name } = suppressed;
-        let TableParts { mut at, key, value, versioned, closing } = self.into_parts();
+        let TableParts { mut at, key, value, versioned, closing, maps_nulls } = self.into_parts();
         let given = at.name.take();
         let (name, store) = names(&mut at.graph(), name.or(given));
         let wait = wait(&at, &name, until.limits(), closing);
@@ -334,6 +334,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
             value: Some(value),
             versioned: false,
             closing,
+            maps_nulls,
         })
     }
 }

@@ -83,6 +83,7 @@ pub struct Table<K: 'static, V: 'static, D = Deletes> {
     versioned: bool,
     /// When its windows are closed, if its keys have such.
     closing: Option<Closing>,
+    maps_nulls: bool,
     kind: PhantomData<fn() -> D>,
 }
 
@@ -96,14 +97,17 @@ pub(crate) struct TableParts<K: 'static, V: 'static> {
     pub(crate) versioned: bool,
     /// When its windows are closed, if its keys have such.
     pub(crate) closing: Option<Closing>,
+    /// A closure makes rows of nulls, which nobody keeps: what a row was before is not known when that was a null.
+    pub(crate) maps_nulls: bool,
 }
 
 impl<K: Clone + 'static, V: Clone + 'static, D> Clone for Table<K, V, D> {
     fn clone(&self) -> Self {
         self.at.graph().allow_fan_out::<Record<K, Change<V>>>(self.at.node);
-        let Self { at, key, value, rows, versioned, closing, kind } = self;
-        let (key, value, rows) = (key.clone(), value.clone(), rows.clone());
-        Self { at: at.clone(), key, value, rows, versioned: *versioned, closing: *closing, kind: *kind }
+        let Self { at, key, value, rows, versioned, closing, maps_nulls, kind } = self;
+        let (at, key, value, rows) = (at.clone(), key.clone(), value.clone(), rows.clone());
+        let (versioned, closing, maps_nulls, kind) = (*versioned, *closing, *maps_nulls, *kind);
+        Self { at, key, value, rows, versioned, closing, maps_nulls, kind }
     }
 }
 
@@ -145,7 +149,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
 
     /// A table whose rows nobody keeps.
     fn unkept(at: At, key: Option<AnySerde<K>>, value: Option<AnySerde<V>>) -> Self {
-        Self { at, key, value, rows: None, versioned: false, closing: None, kind: PhantomData }
+        Self { at, key, value, rows: None, versioned: false, closing: None, maps_nulls: false, kind: PhantomData }
     }
 
     /// The node whose updates these are.
@@ -302,14 +306,14 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
 
     /// What operators need of a table.
     pub(crate) fn into_parts(self) -> TableParts<K, V> {
-        let Self { at, key, value, versioned, closing, .. } = self;
-        TableParts { at, key, value, versioned, closing }
+        let Self { at, key, value, versioned, closing, maps_nulls, .. } = self;
+        TableParts { at, key, value, versioned, closing, maps_nulls }
     }
 
     /// A table of which nobody keeps the rows.
     pub(crate) fn of_parts(parts: TableParts<K, V>) -> Self {
-        let TableParts { at, key, value, versioned, closing } = parts;
-        Self { at, key, value, rows: None, versioned, closing, kind: PhantomData }
+        let TableParts { at, key, value, versioned, closing, maps_nulls } = parts;
+        Self { at, key, value, rows: None, versioned, closing, maps_nulls, kind: PhantomData }
     }
 
     fn filtered(self, row: RowFn<K, V, V>, materialized: Option<Materialized<K, V>>) -> Table<K, V, Deletes> {
@@ -320,7 +324,10 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
     }
 
     fn mapped<W: 'static>(self, row: RowFn<K, V, W>, materialized: Option<Materialized<K, W>>) -> Table<K, W, D> {
-        self.op(prefix::TABLE_MAP_VALUES, row, false, materialized)
+        let is_nullable = self.value.clone().is_some_and(|serde| Coder::value(serde).null().is_some());
+        let mut mapped = self.op(prefix::TABLE_MAP_VALUES, row, false, materialized);
+        mapped.maps_nulls |= is_nullable && mapped.rows.is_none();
+        mapped
     }
 
     fn op<W: 'static, E: TableKind>(
@@ -399,7 +406,8 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         let node = self.at.graph().add::<Record<K, Change<V>>, Record<K, Change<W>>>(spec);
         let Derived { key, value, store } = kept;
         let (at, rows, closing) = (self.at.moved(node), store.map(|store| store.rows), self.closing);
-        Table { at, key, value, rows, versioned, closing, kind: PhantomData }
+        let maps_nulls = self.maps_nulls && rows.is_none();
+        Table { at, key, value, rows, versioned, closing, maps_nulls, kind: PhantomData }
     }
 }
 
