@@ -50,6 +50,17 @@ fn an_earlier_event_that_comes_later_is_a_duplicate_too() {
 }
 
 #[test]
+fn within_zero_only_the_very_same_time_is_a_duplicate() {
+    let define = |b: &mut millpond_topology::Builder| {
+        let seen = Materialized::named("seen").key(I64);
+        b.stream("in", Consumed::with(Utf8, I64)).dedup_by(|_, v| *v, ms(0), seen).to("out", Produced::default());
+    };
+    let driver = builder(define).build().unwrap();
+    pipe(&driver, &[("a", 1, 100), ("a", 1, 100), ("a", 1, 101), ("a", 1, 101)]);
+    assert_eq!(times(&driver), [(1, 100), (1, 101)]);
+}
+
+#[test]
 fn another_id_and_another_key_are_no_duplicates() {
     let driver = dedup(None).build().unwrap();
     pipe(&driver, &[("a", 1, 100), ("a", 2, 100), ("b", 1, 100), ("a", 1, 100), ("b", 1, 101)]);

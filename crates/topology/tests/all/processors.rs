@@ -304,6 +304,21 @@ fn bytes_that_do_not_deserialize_say_so() {
     assert_eq!(error.node(), Some("KSTREAM-SOURCE-0000000000"));
 }
 
+/// Whose serde says what it was doing itself; the record's own text is nowhere.
+#[test]
+fn json_that_does_not_fit_names_the_type_and_the_place() {
+    let mut b = Topology::builder();
+    let numbers = b.stream("in", Consumed::with(Utf8, Json::<Vec<u8>>::default()).named("numbers"));
+    numbers.to("out", Produced::default());
+    let mut driver = Driver::new(&b.build().unwrap());
+    let error = driver.pipe("in", Some(b"k"), Some(br#"[1,"secret"]"#), 0).unwrap_err();
+    assert_eq!(
+        format!("{error:?}"),
+        "decode the value failed: bytes do not deserialize category=`data` line=`1` column=`11` step=`read JSON` \
+         type=`Vec<u8>` node=`numbers`"
+    );
+}
+
 struct Timed {
     first: Timer,
     calls: Vec<(char, i64)>,
