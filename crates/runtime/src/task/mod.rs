@@ -75,6 +75,8 @@ pub(crate) struct Task {
     times: NodeTimes,
     /// Where a changelog's key is written; kept for its memory.
     log_key: Vec<u8>,
+    /// Where the key of an update out of a cache is written as in a topic.
+    row_key: Vec<u8>,
     pub(crate) takeover: Takeover,
     /// The largest event time seen; -1 before the first record.
     pub(crate) stream_time: i64,
@@ -126,6 +128,7 @@ impl Task {
             letting_through: false,
             times: NodeTimes::new(&sub.timed),
             log_key: Vec::new(),
+            row_key: Vec::new(),
             takeover: Takeover::default(),
             stream_time: -1,
             retry: None,

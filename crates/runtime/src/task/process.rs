@@ -369,7 +369,7 @@ impl Task {
                 let mut port = port!(self, cx.wall, timestamp, None);
                 let drained = self.drained.drained();
                 let outcome = run(self.graph.as_mut(), self.id, |graph| graph.drained(&mut port, index, &drained));
-                if self.settle_update(cx, outcome, attempt)? == Settled::Over {
+                if self.settle_update(cx, outcome, format, attempt)? == Settled::Over {
                     break;
                 }
             }

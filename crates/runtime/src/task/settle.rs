@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use millpond_broker_api::Offset;
-use millpond_topology::{self as topology, Topology};
+use millpond_topology::{self as topology, Drained, Headers, Topology};
 
 use super::Task;
 use super::process::Processing;
+use super::stores::LogFormat;
 use crate::error::{Error, ErrorKind, FIX, Result};
 use crate::exec::Failure;
 use crate::handler::{Decision, ErrorStage, Failed, Of, Origin, Subject};
 use crate::ports::Bug;
-use crate::state::DrainedEntry;
 use crate::topics::{UNKNOWN_TOPIC, failed_to_ask};
 
 /// Whether something is done with.
@@ -119,7 +119,8 @@ impl Task {
     /// The border of a row that a node lets through. If it is skipped, the row is to be passed over.
     pub(super) fn settle_held(&mut self, cx: &mut Processing<'_>, outcome: Outcome, attempt: u32) -> Result<Settled> {
         let held = std::mem::take(&mut self.held);
-        let settled = self.settle_row(cx, outcome, "forward what was held back", &held, attempt);
+        let settled =
+            self.settle_row(cx, outcome, "forward what was held back", (held.drained(), held.headers()), attempt);
         self.held = held;
         settled
     }
@@ -137,12 +138,19 @@ impl Task {
         self.settle_other(cx, failure, "look for what was held back", subject, attempt)
     }
 
-    /// The border of an entry that came out of a cache. Its write stays.
-    pub(super) fn settle_update(&mut self, cx: &mut Processing<'_>, outcome: Outcome, attempt: u32) -> Result<Settled> {
-        // Taken out while it is lent: the task is needed beside it.
-        let entry = std::mem::take(&mut self.drained);
-        let settled = self.settle_row(cx, outcome, "forward an update", &entry, attempt);
-        self.drained = entry;
+    /// The border of an entry that came out of a cache, whose rows have this format. Its write stays.
+    pub(super) fn settle_update(
+        &mut self,
+        cx: &mut Processing<'_>,
+        outcome: Outcome,
+        format: LogFormat,
+        attempt: u32,
+    ) -> Result<Settled> {
+        // Taken out while they are lent: the task is needed beside them.
+        let (entry, mut key) = (std::mem::take(&mut self.drained), std::mem::take(&mut self.row_key));
+        let row = format.as_in_a_topic(entry.drained(), &mut key);
+        let settled = self.settle_row(cx, outcome, "forward an update", (row, entry.headers()), attempt);
+        (self.drained, self.row_key) = (entry, key);
         settled
     }
 
@@ -151,10 +159,9 @@ impl Task {
         cx: &mut Processing<'_>,
         outcome: Outcome,
         op: &'static str,
-        row: &DrainedEntry,
+        (row, headers): (Drained<'_>, &Headers),
         attempt: u32,
     ) -> Result<Settled> {
-        let (row, headers) = (row.drained(), row.headers());
         let Err(failure) = outcome else { return self.keep(cx, Of::Update(row, headers)).map(|()| Settled::Over) };
         self.settle_other(cx, failure, op, Subject::of_update(self.id, &row, headers), attempt)
     }

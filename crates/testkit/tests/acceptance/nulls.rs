@@ -1,8 +1,10 @@
 //! Nulls: dropped and counted by plain serdes, a delete to tables, handed on by `Nullable`.
 
+use std::sync::{Arc, Mutex};
+
 use millpond_runtime::Counter;
 use millpond_testkit::{Driver, RawRecord};
-use millpond_topology::{Consumed, Grouped, I64, Materialized, Nullable, Produced, Topology, Utf8};
+use millpond_topology::{Consumed, Grouped, I64, Materialized, Nullable, Produced, RowContext, Topology, Utf8};
 
 use crate::support::{driver, kvs, out};
 
@@ -150,4 +152,27 @@ fn rows_made_of_nulls_are_kept_before_they_are_grouped() {
         input.pipe("k", value, time).unwrap();
         assert_eq!(driver.store("n", Utf8, I64).get("all"), Some(1), "at {time}");
     }
+}
+
+/// A transformer is told of a deleted row as of one that is not there, also where its values are options.
+#[test]
+fn a_row_that_has_become_null_is_none_to_a_transformer() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let driver = driver(move |b| {
+        let note = move |()| {
+            let noted = noted.clone();
+            Ok(move |_: &mut RowContext<'_>, _: &String, value: Option<Option<i64>>| {
+                noted.lock().unwrap().push(value);
+                Ok(value.flatten())
+            })
+        };
+        let table = b.stream("in", Consumed::with(Utf8, Nullable(I64))).to_table(Materialized::named("t"));
+        table.transform_values((), note).to_stream().foreach(|_, _| ());
+    });
+    let input = driver.input("in", Utf8, Nullable(I64));
+    for (time, value) in [(1, Some(5)), (2, None), (3, Some(7))] {
+        input.pipe("k", value, time).unwrap();
+    }
+    assert_eq!(*seen.lock().unwrap(), [Some(Some(5)), None, Some(Some(7))]);
 }

@@ -118,7 +118,8 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         }
         if maps_nulls {
             let message = format!(
-                "`{name}` groups what `map_values` has made of rows that may be null: what it made of a null would be counted,                  and not taken off again; keep its rows by `map_values_materialized` with a name, or group the rows before"
+                "`{name}` groups what `map_values` has made of rows that may be null: what it made of a null would be counted, and \
+                 not taken off again; keep its rows by `map_values_materialized` with a name, or group the rows before"
             );
             at.graph().problem(ProblemKind::Store, message);
         }

@@ -363,10 +363,11 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         let name = self.at.next_name(prefix::TABLE_TRANSFORM_VALUES);
         let kept = self.kept(&name, materialized, |names| names.store(prefix::TABLE_TRANSFORM_VALUES));
         let (parts, (bound, refs)) = (kept.parts(), stores.bind());
+        let row = self.value.clone().map(Coder::value);
         let build: Build = Arc::new(move |b| {
             let store = parts.as_ref().map(|(index, format)| TableStore::build(b, *index, format.clone()));
-            let (name, node, transformer) = (b.name.clone(), b.node, supplier(refs.clone())?);
-            Ok(Built::node(TransformNode { name, node, transformer, store, outs: b.outs()?, table: PhantomData }))
+            let (name, node, transformer, row) = (b.name.clone(), b.node, supplier(refs.clone())?, row.clone());
+            Ok(Built::node(TransformNode { name, node, transformer, row, store, outs: b.outs()?, table: PhantomData }))
         });
         let mut spec = NodeSpec::processor(name, vec![self.at.node], build).keeping_key();
         spec.stores = own_stores(&mut self.at.graph(), &spec.name, bound);

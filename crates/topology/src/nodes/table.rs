@@ -114,6 +114,8 @@ pub(crate) struct TransformNode<K, V, W, T> {
     pub(crate) name: Arc<str>,
     pub(crate) node: NodeIndex,
     pub(crate) transformer: T,
+    /// The rows' own serde, where it is known: it says which values are null.
+    pub(crate) row: Option<Coder<V>>,
     pub(crate) store: Option<TableStore<K, W>>,
     pub(crate) outs: Outs<Record<K, Change<W>>>,
     pub(crate) table: PhantomData<fn(V)>,
@@ -123,7 +125,8 @@ impl<K: 'static, V: 'static, W: 'static, T: ValueTransformer<K, V, W>> Transform
     fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, Change<V>>) -> Result {
         let Record { key, value, timestamp, headers } = record;
         let mut row = RowContext { task: cx.reborrow(), timestamp, headers: &headers };
-        let new = self.transformer.transform(&mut row, &key, value.new)?;
+        let is_row = |value: &V| !self.row.as_ref().is_some_and(|coder| coder.is_null(value));
+        let new = self.transformer.transform(&mut row, &key, value.new.filter(is_row))?;
         let updated = match &self.store {
             Some(store) => store.replace(cx, &key, (timestamp, &headers), new, false)?,
             // What the row was is not worked out again: that would be another time, and the stores have changed since.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use millpond_changelog::{RowLayout, ValueFormat};
 use millpond_store_api::{Engine, Read, ShardSpec, SpaceId, SpaceSpec};
-use millpond_topology::{self as topology, StoreAccess, StoreIndex, StoreType};
+use millpond_topology::{self as topology, Drained, StoreAccess, StoreIndex, StoreType};
 
 use self::expiry::StoreTime;
 pub(crate) use self::shard::TaskShard;
@@ -101,6 +101,24 @@ impl LogFormat {
     /// The records of its changelog are puts of the store, not its rows.
     fn is_logged_by_puts(self) -> bool {
         matches!(self.rows, RowLayout::Versioned { .. })
+    }
+
+    /// A row for somebody who knows the user's serdes and not the store's bytes: the value alone, under the key as a topic has
+    /// it. `scratch` is for that.
+    pub(crate) fn as_in_a_topic<'a>(self, row: Drained<'a>, scratch: &'a mut Vec<u8>) -> Drained<'a> {
+        const SEQUENCE: usize = 4;
+        let Drained { key, new, timestamp, .. } = row;
+        let change = millpond_changelog::Change { key, value: new, timestamp };
+        let new = self.value.to_log(change).map_or(new, |logged| logged.value);
+        let key = match self.rows.key_to_log(key, scratch) {
+            // What tells duplicates apart stands in changelogs alone.
+            Ok(logged) if matches!(self.rows, RowLayout::Window { .. }) => {
+                logged.get(..logged.len().saturating_sub(SEQUENCE)).unwrap_or(logged)
+            }
+            Ok(logged) => logged,
+            Err(_) => key,
+        };
+        Drained { key, new, ..row }
     }
 }
 

@@ -4,10 +4,10 @@ use millpond_broker_api::ErrorKind;
 use millpond_broker_mem::{OpKind, Verdict};
 use millpond_runtime::{Counter, Guarantee};
 use millpond_testkit::{Driver, RawRecord};
-use millpond_topology::{I64, Utf8};
+use millpond_topology::{Consumed, Error, I64, Materialized, Result, SessionWindows, TimeWindows, Utf8};
 
 use super::{FAULTS, Fault, half_done, letters};
-use crate::support::{BOTH, assert_names, kvs, out};
+use crate::support::{BOTH, assert_names, builder, kvs, out};
 
 const TOPIC: &str = "errors.dead.letter.queue.topic.name";
 
@@ -147,5 +147,40 @@ fn a_dead_letter_that_is_refused_stops_the_application() {
         assert_eq!(only_letter(&driver).value, large.value);
         assert_eq!(driver.committed("in", 0), Some(2));
         assert_eq!(out(&driver), kvs(&[("a", 1), ("a", -1)]));
+    }
+}
+
+/// An update out of a cache is told with the user's bytes, and not with those of the store: as it stands in its changelog, the
+/// window's key as in a topic.
+#[test]
+fn the_dead_letter_of_a_cached_update_can_be_read() {
+    let driver = |define: fn(&mut millpond_topology::Builder)| {
+        let driver = builder(define).caching(1 << 20).setting("processing.exception.handler", "dead-letter");
+        driver.setting(TOPIC, "dead").build().unwrap()
+    };
+    fn never<K, V>(_: &K, _: &V) -> Result {
+        Err(Error::other("never"))
+    }
+    let rows = driver(|b| {
+        let grouped = b.stream("in", Consumed::with(Utf8, I64)).group_by_key();
+        grouped.reduce(|_, last| last, Materialized::named("s")).to_stream().try_foreach(never);
+    });
+    let windows = driver(|b| {
+        let minutes = TimeWindows::of_size_with_no_grace(std::time::Duration::from_secs(60));
+        let grouped = b.stream("in", Consumed::with(Utf8, I64)).group_by_key().windowed_by(minutes);
+        grouped.reduce(|_, last| last, Materialized::named("s")).to_stream().try_foreach(never);
+    });
+    let sessions = driver(|b| {
+        let gap = SessionWindows::of_inactivity_gap_with_no_grace(std::time::Duration::from_secs(60));
+        let grouped = b.stream("in", Consumed::with(Utf8, I64)).group_by_key().windowed_by(gap);
+        grouped.reduce(|_, last| last, Materialized::named("s")).to_stream().try_foreach(never);
+    });
+    let at = |time: i64| time.to_be_bytes().to_vec();
+    let keys = [vec![], at(60_000), [at(60_007), at(60_007)].concat()];
+    for (driver, suffix) in [rows, windows, sessions].into_iter().zip(keys) {
+        driver.input("in", Utf8, I64).pipe("a", 13, 60_007).unwrap();
+        let letter = only_letter(&driver);
+        assert_eq!(letter.key.unwrap(), [b"a".to_vec(), suffix].concat());
+        assert_eq!((letter.value.unwrap(), letter.timestamp), (super::number(13), 60_007));
     }
 }
