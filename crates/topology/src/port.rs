@@ -323,8 +323,8 @@ impl std::fmt::Debug for Drained<'_> {
 
 /// A task, as its graph sees it. One thread at a time.
 ///
-/// What goes through the port during one record, punctuation, drained entry or row that is let through becomes part of the task only when that has
-/// returned without error (the runtime keeps former values and outputs until then).
+/// What goes through the port during one record, punctuation, drained entry or row that is let through becomes part of the
+/// task only when that has returned without error (the runtime keeps former values and outputs until then).
 pub trait Port {
     /// Access to a store. An index that is not of this task is an error.
     fn store(&mut self, store: StoreIndex) -> Result<StoreAccess<'_>>;
@@ -382,7 +382,7 @@ pub trait Port {
     fn release(&mut self, store: StoreIndex, close: i64);
 
     /// What is forwarded next is this row, which the node has held back: its time is that of the call, and who is told of a
-    /// failure is told its key and value.
+    /// failure is told its key, value and headers.
     fn lets_through(&mut self, row: &HeldBack<'_>);
 
     /// Since when (wall clock, milliseconds since 1970) the task has had nothing to read: all its inputs are at their ends and

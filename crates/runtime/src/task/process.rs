@@ -1,4 +1,5 @@
-//! Processing: one record, punctuation or drained entry at a time, each atomic in its task (D14), and the rows that they make due.
+//! Processing: one record, punctuation or drained entry at a time, each atomic in its task (D14), and the rows that they
+//! make due.
 
 use std::sync::Arc;
 use std::time::Duration;

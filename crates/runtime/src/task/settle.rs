@@ -1,5 +1,5 @@
-//! The border of a record, punctuation, drained entry or row that is let through (D14): what it did becomes part of the interval; or none of it remains,
-//! and the handler is asked, once.
+//! The border of a record, punctuation, drained entry or row that is let through (D14): what it did becomes part of the
+//! interval; or none of it remains, and the handler is asked, once.
 
 use std::time::Duration;
 

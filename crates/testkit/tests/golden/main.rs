@@ -1,8 +1,8 @@
 //! The topologies, inputs and outputs of Kafka Streams 4.4 (`behaviour/README.md`), in the driver.
 //!
 //! There is a test for each file of cases, which closes with a line that counts what passed, failed and waits for what is not
-//! there yet; and of what passed, how much did so by a reading of ours or by one of the `easings`. `MILLPOND_GOLDEN=DIR` takes other files of the same shape: `DIR/behaviour/*.json` or `DIR/*.json`, and
-//! `DIR/topics.json`.
+//! there yet; and of what passed, how much did so by a reading of ours or by one of the `easings`. `MILLPOND_GOLDEN=DIR`
+//! takes other files of the same shape: `DIR/behaviour/*.json` or `DIR/*.json`, and `DIR/topics.json`.
 
 #![expect(clippy::expect_used, reason = "a test stops where its own files cannot be read")]
 

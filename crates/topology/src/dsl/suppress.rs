@@ -170,8 +170,8 @@ impl BufferConfig {
         Self::unbounded().with_max_records(most)
     }
 
-    /// At most so many bytes, one or more, of keys and values, as they are kept: with the headers of an update, the topic it came from, and the
-    /// row's values before and now.
+    /// At most so many bytes, one or more, of keys and values, as they are kept: with the headers of an update, the topic it
+    /// came from, and the row's values before and now.
     pub fn max_bytes(most: u64) -> Self {
         Self::unbounded().with_max_bytes(most)
     }

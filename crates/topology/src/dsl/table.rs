@@ -367,7 +367,7 @@ impl<K: 'static, V: 'static, D: TableKind> Table<K, V, D> {
         let build: Build = Arc::new(move |b| {
             let store = parts.as_ref().map(|(index, format)| TableStore::build(b, *index, format.clone()));
             let (name, node, transformer, row) = (b.name.clone(), b.node, supplier(refs.clone())?, row.clone());
-            Ok(Built::node(TransformNode { name, node, transformer, row, store, outs: b.outs()?, table: PhantomData }))
+            Ok(Built::node(TransformNode { name, node, transformer, row, store, outs: b.outs()? }))
         });
         let mut spec = NodeSpec::processor(name, vec![self.at.node], build).keeping_key();
         spec.stores = own_stores(&mut self.at.graph(), &spec.name, bound);

@@ -61,7 +61,7 @@ pub(crate) struct AggregateNode<K, V, A, F> {
 impl<K: 'static, V: 'static, A: 'static, F: Fold<K, V, A>> AggregateNode<K, V, A, F> {
     #[inline]
     fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, V>) -> Result {
-        if self.value.as_ref().is_some_and(|value| value.is_null(&record.value)) {
+        if Coder::is_known_null(self.value.as_ref(), &record.value) {
             cx.port.dropped(self.node, Dropped::NullValue);
             return Ok(());
         }

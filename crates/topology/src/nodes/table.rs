@@ -118,15 +118,14 @@ pub(crate) struct TransformNode<K, V, W, T> {
     pub(crate) row: Option<Coder<V>>,
     pub(crate) store: Option<TableStore<K, W>>,
     pub(crate) outs: Outs<Record<K, Change<W>>>,
-    pub(crate) table: PhantomData<fn(V)>,
 }
 
 impl<K: 'static, V: 'static, W: 'static, T: ValueTransformer<K, V, W>> TransformNode<K, V, W, T> {
     fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, Change<V>>) -> Result {
         let Record { key, value, timestamp, headers } = record;
         let mut row = RowContext { task: cx.reborrow(), timestamp, headers: &headers };
-        let is_row = |value: &V| !self.row.as_ref().is_some_and(|coder| coder.is_null(value));
-        let new = self.transformer.transform(&mut row, &key, value.new.filter(is_row))?;
+        let value = value.new.filter(|value| !Coder::is_known_null(self.row.as_ref(), value));
+        let new = self.transformer.transform(&mut row, &key, value)?;
         let updated = match &self.store {
             Some(store) => store.replace(cx, &key, (timestamp, &headers), new, false)?,
             // What the row was is not worked out again: that would be another time, and the stores have changed since.

@@ -26,8 +26,8 @@ impl<K: 'static, V: 'static, L: 'static, W: 'static> TableSelectNode<K, V, L, W>
     /// What a side of a change counts for, its key's bytes in `bytes`; nothing if the row, the new key or the new value is null.
     fn side(&self, key: &K, value: Option<V>, bytes: &mut Vec<u8>) -> Result<Option<(L, W)>> {
         bytes.clear();
-        let is_row = |value: &V| !self.row.as_ref().is_some_and(|row| row.is_null(value));
-        let Some(value) = value.filter(is_row) else { return Ok(None) };
+        let value = value.filter(|value| !Coder::is_known_null(self.row.as_ref(), value));
+        let Some(value) = value else { return Ok(None) };
         let (key, value) = (self.select)(key, value)?;
         let counts = !self.value.is_null(&value) && self.key.encode(&key, bytes)?;
         Ok(counts.then_some((key, value)))

@@ -55,6 +55,12 @@ impl<T: 'static> Coder<T> {
         self.nullable && self.serde.is_null(value)
     }
 
+    /// True if the value stands for null by its serde; by one that is not known, no value does.
+    #[inline]
+    pub(crate) fn is_known_null(coder: Option<&Self>, value: &T) -> bool {
+        coder.is_some_and(|coder| coder.is_null(value))
+    }
+
     /// What no bytes at all stand for, if they stand for a value.
     pub(crate) fn null(&self) -> Option<T> {
         if self.nullable { self.serde.null() } else { None }

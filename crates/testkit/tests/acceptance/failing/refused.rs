@@ -40,6 +40,21 @@ fn texts() -> DriverBuilder {
     })
 }
 
+/// Adds numbers up behind a cache, and writes a text of the sum's length to `out`.
+fn cached_texts(guarantee: Guarantee) -> DriverBuilder {
+    builder(|b| {
+        b.stream("in", Consumed::with(Utf8, I64))
+            .group_by_key()
+            .reduce(|a, b| a + b, Materialized::named("sums"))
+            .to_stream()
+            .map_values(|n| "x".repeat(n as usize))
+            .to("out", Produced::with(Utf8, Utf8));
+    })
+    .guarantee(guarantee)
+    .caching(1 << 20)
+    .manual_commit()
+}
+
 /// Builds a driver whose topic `out` takes no more than a kilobyte.
 pub(super) fn small_out(builder: DriverBuilder) -> Driver {
     let driver = builder.build().unwrap();
@@ -265,20 +280,7 @@ fn an_output_of_a_punctuation_has_no_record() {
 #[test]
 fn an_output_of_a_cache_is_left_out_as_well() {
     for guarantee in BOTH {
-        let driver = small_out(
-            builder(|b| {
-                b.stream("in", Consumed::with(Utf8, I64))
-                    .group_by_key()
-                    .reduce(|a, b| a + b, Materialized::named("sums"))
-                    .to_stream()
-                    .map_values(|n| "x".repeat(n as usize))
-                    .to("out", Produced::with(Utf8, Utf8));
-            })
-            .guarantee(guarantee)
-            .caching(1 << 20)
-            .manual_commit()
-            .setting(HANDLER, "continue"),
-        );
+        let driver = small_out(cached_texts(guarantee).setting(HANDLER, "continue"));
         send(&driver, &[("a", 10, 0), ("a", LATE, 1), ("b", 7, 2)]);
         driver.commit().unwrap();
         assert_eq!(lengths(&driver), [7], "{guarantee:?}");
@@ -292,16 +294,7 @@ fn an_output_of_a_cache_is_left_out_as_well() {
 #[test]
 fn the_row_of_a_refused_update_becomes_the_dead_letter() {
     for guarantee in BOTH {
-        let builder = builder(|b| {
-            b.stream("in", Consumed::with(Utf8, I64))
-                .group_by_key()
-                .reduce(|a, b| a + b, Materialized::named("sums"))
-                .to_stream()
-                .map_values(|n| "x".repeat(n as usize))
-                .to("out", Produced::with(Utf8, Utf8));
-        });
-        let builder = builder.guarantee(guarantee).caching(1 << 20).manual_commit();
-        let driver = small_out(builder.setting(HANDLER, "dead-letter").setting(TOPIC, "dead"));
+        let driver = small_out(cached_texts(guarantee).setting(HANDLER, "dead-letter").setting(TOPIC, "dead"));
         send(&driver, &[("a", 10, 0), ("a", LATE, 1), ("b", 7, 2)]);
         driver.commit().unwrap();
         assert_eq!(lengths(&driver), [7], "{guarantee:?}");

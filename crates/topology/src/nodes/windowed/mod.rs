@@ -78,8 +78,8 @@ const LOOK: i64 = 1000;
 
 /// Aggregates by key and window.
 ///
-/// All that must outlive it is with the port: its time, the greatest event time that it has got; its rows; and where final results are
-/// forwarded, up to which close they were.
+/// All that must outlive it is with the port: its time, the greatest event time that it has got; its rows; and where final
+/// results are forwarded, up to which close they were.
 pub(crate) struct WindowedNode<K, V, A, R> {
     name: Arc<str>,
     node: NodeIndex,
@@ -119,7 +119,7 @@ impl<K: 'static, V: 'static, A: 'static, R: WindowedAggregation<K, V, A>> Window
     fn step(&mut self, cx: &mut TaskCx<'_>, record: Record<K, V>) -> Result {
         let dropped = if self.rows.key().is_null(&record.key) {
             Some(Dropped::NullKey)
-        } else if self.value.as_ref().is_some_and(|value| value.is_null(&record.value)) {
+        } else if Coder::is_known_null(self.value.as_ref(), &record.value) {
             Some(Dropped::NullValue)
         } else {
             (record.timestamp < 0).then_some(Dropped::NegativeTimestamp)
